@@ -1,0 +1,108 @@
+"""The command line: what dvc.yaml calls, and what a person types."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from markedness.audits import AUDITS, STAGES
+from markedness.records import AuditError
+
+app = typer.Typer(
+    help="""Measure stereotypes in language models with five published methods.
+
+    Everything is set in params.yaml: the models to ask, the audits to run, their groups and samples.
+    'dvc repro' runs it all; the commands below are its stages, one at a time.
+
+    \b
+    markedness params check                       is params.yaml sound?
+    markedness run personas --model my-model      one audit of one model, without DVC
+    markedness generate personas --model my-model --dry-run    what would it cost?
+    markedness report                             the pages under reports/
+    """,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+params_app = typer.Typer(help="Look at params.yaml.", no_args_is_help=True)
+app.add_typer(params_app, name="params")
+
+Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.")]
+Model = Annotated[str, typer.Option("--model", help="A key of models in params.yaml.")]
+ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
+DEFAULT = Path("params.yaml")
+
+
+def _load(path: Path, audit: str | None = None, model: str | None = None):  # type: ignore[no-untyped-def]
+    from markedness import params
+
+    loaded = params.load(path)
+    if audit is not None and audit not in AUDITS:
+        raise params.ParamsError(f"'{audit}' is not an audit; known: {', '.join(AUDITS)}")
+    if model is not None:
+        loaded.model(model)
+    return loaded
+
+
+def _run(names: tuple[str, ...], audit: str, model: str, path: Path) -> None:
+    params = _load(path, audit, model)
+    from markedness import pipeline
+
+    failed = 0
+    for name in names:
+        counts = pipeline.STAGES[name](params, audit, model)
+        failed += counts.failed if counts is not None else 0
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def run(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
+    """Generate, clean, featurize and evaluate, without DVC."""
+    _run(STAGES, audit, model, params)
+
+
+@app.command()
+def generate(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
+    """Ask the model for what the ledger lacks."""
+    _run(("generate",), audit, model, params)
+
+
+@app.command()
+def clean(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
+    """Parse and label what the model said."""
+    _run(("clean",), audit, model, params)
+
+
+@app.command()
+def featurize(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
+    """Turn responses into units of analysis."""
+    _run(("featurize",), audit, model, params)
+
+
+@app.command()
+def evaluate(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
+    """Estimate, with intervals; write tables, metrics and figures."""
+    _run(("evaluate",), audit, model, params)
+
+
+@params_app.command("check")
+def check(params: ParamsFile = DEFAULT) -> None:
+    """Check params.yaml: one line per fault, exit status 2."""
+    loaded = _load(params)
+    print(f"{loaded.path}: {len(loaded.audits)} audits, {len(loaded.run)} models to run, no faults")
+
+
+def main() -> None:
+    """Exit status: 0 done, 1 done with failures that the output names, 2 wrong use or params."""
+    from markedness.params import ParamsError
+
+    try:
+        app(standalone_mode=True)
+    except AuditError as error:
+        print(f"error: {error}" if "\n" not in str(error) else str(error), file=sys.stderr)
+        sys.exit(2 if isinstance(error, ParamsError) else 1)

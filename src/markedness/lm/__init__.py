@@ -1,0 +1,1 @@
+"""Asking language models: backends, the ledger, and what collects answers."""

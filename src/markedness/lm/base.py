@@ -1,0 +1,76 @@
+"""The language-model interface: what a backend owes, and the two ways a request can end without an answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from markedness.records import AuditError, Completion, Prompt
+
+
+class ModelError(AuditError):
+    """The model as a whole cannot be used: a missing file, package or key."""
+
+
+class RequestFailed(Exception):  # noqa: N818
+    """This request ends here, with its reason; it is not asked again in this run."""
+
+
+class RetryLater(Exception):  # noqa: N818
+    """The server may answer later: 408, 409, 429, 5xx or a broken connection."""
+
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+        """Seconds the server asked to wait; None when it did not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One sample of one prompt: the unit that is asked, paid for and kept in the ledger."""
+
+    prompt: Prompt
+    sample: int
+    request: Mapping[str, Any]
+    """The full request as the backend will send it, sampling parameters included."""
+
+    @property
+    def key(self) -> str:
+        """Hash of the whole request and the sample index: 15 draws of one prompt stay 15."""
+        content = orjson.dumps([self.request, self.sample], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(content).hexdigest()[:32]
+
+
+class LanguageModel(Protocol):
+    """A backend. It neither retries nor caches nor bounds its concurrency: `markedness.lm.collect` does."""
+
+    batch_size: int
+    """Draws handed to one call of `complete`; 1 for a server."""
+    concurrency: int
+    """Calls of `complete` under way at once."""
+
+    def unsupported(self, prompt: Prompt) -> str | None:
+        """A sentence that says what is missing to answer this prompt; None when it can be answered."""
+        ...
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        """The request for one draw, as plain data: model, messages or text, sampling; never a key."""
+        ...
+
+    async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
+        """Answer the draws, in their order: generate, or score where a prompt has candidates.
+
+        Raises
+        ------
+        RequestFailed, RetryLater
+            For the whole batch; a batch backend says what failed for one draw in ``Completion.error``.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Give back connections and memory."""
+        ...

@@ -1,0 +1,110 @@
+"""Texts that exist already, read as the generations table of one audit."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from markedness.lm.base import ModelError
+from markedness.lm.config import CorpusSource
+from markedness.records import GENERATION_COLUMNS, Axes, group_name
+
+
+def read_corpus(
+    source: CorpusSource, root: Path, where: str, axes: Axes, required: Sequence[str], optional: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Read a corpus as a generations table.
+
+    Parameters
+    ----------
+    source
+        Path or pattern, columns, values.
+    root
+        Folder that the path is relative to.
+    where
+        Path of the source in params.yaml, for messages.
+    axes
+        Axes whose columns must hold known values.
+    required, optional
+        Our columns beside the axes. A missing ``cue`` is the file's stem.
+
+    Returns
+    -------
+    DataFrame
+        `GENERATION_COLUMNS`, the axes, the required and the optional columns; rows in file order.
+    """
+    paths = sorted(glob.glob(str(root / source.path)))
+    if not paths:
+        raise ModelError(f"{where}.path: no file matches '{source.path}'; get the data or correct the path")
+    table = pd.concat([_read(Path(path), where) for path in paths], ignore_index=True)
+    columns: dict[str, pd.Series] = {}
+    for name in (*axes, *required, *optional):
+        theirs = source.columns.get(name, name)
+        if name in source.constants:
+            columns[name] = pd.Series(source.constants[name], index=table.index, dtype="string")
+        elif theirs in table:
+            columns[name] = _values(table[theirs], source.values.get(name, {}))
+        elif name in required or name in source.columns:
+            known = ", ".join(str(column) for column in table.columns if column != "_stem")
+            raise ModelError(f"{where}.columns.{name}: {paths[0]} has no column '{theirs}'; it has {known}")
+        elif name == "cue":
+            columns[name] = table["_stem"].astype("string")
+    if table.empty:
+        raise ModelError(f"{where}.path: {source.path} holds no rows; name a file with texts")
+    for axis in axes:
+        if axis in columns:
+            _check_values(columns[axis], axis, axes, where, source.path)
+    rows = pd.DataFrame(columns)
+    if len(axes):
+        present = [axis for axis in axes if axis in rows]
+        combos = rows[present].drop_duplicates() if present else pd.DataFrame(index=[0])
+        names = {
+            tuple(combo): group_name(dict(zip(present, combo, strict=True)), axes)
+            for combo in combos.itertuples(index=False)
+        }
+        rows["group"] = [names[tuple(combo)] for combo in rows[present].itertuples(index=False)] if present else ""
+    if "prompt_id" not in rows:
+        rows["prompt_id"] = rows["prompt"] if "prompt" in rows else ""
+    for name in ("prompt", "text", "group"):
+        if name not in rows:
+            rows[name] = pd.Series("", index=rows.index, dtype="string")
+    rows["sample"] = rows.groupby(["prompt_id", "group"], sort=False, dropna=False).cumcount()
+    rows["finish_reason"] = pd.Series(pd.NA, index=rows.index, dtype="string")
+    rows["error"] = pd.Series(pd.NA, index=rows.index, dtype="string")
+    return rows[[*GENERATION_COLUMNS, *(column for column in rows if column not in GENERATION_COLUMNS)]]
+
+
+def _read(path: Path, where: str) -> pd.DataFrame:
+    """One file, cells as text as they stand; ``_stem`` holds the file's stem."""
+    try:
+        if path.suffix == ".parquet":
+            table = pd.read_parquet(path)
+        elif path.suffix in (".jsonl", ".ndjson"):
+            table = pd.read_json(path, lines=True, dtype=False)
+        else:
+            table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{where}.path: {path} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
+    except (ValueError, OSError) as error:
+        raise ModelError(f"{where}.path: {path} cannot be read as {path.suffix or 'CSV'}: {error}") from error
+    table["_stem"] = path.stem
+    return table
+
+
+def _values(column: pd.Series, mapping: dict[object, str]) -> pd.Series:
+    text = column.astype("string")
+    return text.replace({str(code): value for code, value in mapping.items()}) if mapping else text
+
+
+def _check_values(column: pd.Series, axis: str, axes: Axes, where: str, path: str) -> None:
+    known = set(axes[axis].values)
+    strange = column[column.notna() & column.ne("") & ~column.isin(known)]
+    if len(strange):
+        row = int(strange.index[0]) + 1
+        raise ModelError(
+            f"{where}.values.{axis}: {path} row {row} has '{strange.iloc[0]}', which is no value of the axis; "
+            f"map it to one of {', '.join(known)}"
+        )

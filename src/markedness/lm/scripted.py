@@ -1,0 +1,70 @@
+"""Answers from a rule: the controls of every audit, and the model of the tests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from markedness.lm.base import Draw
+from markedness.records import Completion, Prompt
+
+Rule = Callable[[Prompt, np.random.Generator], str | Sequence[float] | Completion]
+"""Prompt and generator -> a text, the candidates' ln probabilities, or a whole completion."""
+
+
+class ScriptedModel:
+    """A model whose answers are a function of the prompt and a generator seeded by the draw.
+
+    Parameters
+    ----------
+    name
+        Stands in the request, so that two scripted models have keys of their own.
+    rule
+        The answers.
+    seed
+        Another seed is another draw of the same rule.
+    """
+
+    batch_size = 256
+    concurrency = 1
+
+    def __init__(self, name: str, rule: Rule, seed: int = 0) -> None:
+        self.name = name
+        self.rule = rule
+        self.seed = seed
+
+    def unsupported(self, prompt: Prompt) -> str | None:
+        """A rule answers everything."""
+        return None
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        """The prompt with its group: a rule may look at both."""
+        return {
+            "model": self.name,
+            "seed": self.seed,
+            "prompt_id": prompt.prompt_id,
+            "group": prompt.group,
+            "text": prompt.text,
+            "candidates": list(prompt.candidates),
+            "columns": dict(prompt.columns),
+        }
+
+    async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
+        """Ask the rule, each draw with a generator of its own."""
+        return [self._answer(draw) for draw in draws]
+
+    def _answer(self, draw: Draw) -> Completion:
+        digest = hashlib.sha256(f"{draw.key}:{self.seed}".encode()).digest()
+        answer = self.rule(draw.prompt, np.random.default_rng(int.from_bytes(digest[:8], "big")))
+        if isinstance(answer, Completion):
+            return answer
+        if isinstance(answer, str):
+            return Completion(text=answer, finish_reason="stop", model=self.name)
+        log_probs = tuple(float(value) for value in answer)
+        return Completion(finish_reason="stop", log_probs=log_probs, estimator="exact", model=self.name)
+
+    async def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,208 @@
+"""params.yaml -> Params: read once, checked whole, every error named by its path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator
+
+from markedness.audits import AUDITS, STAGES, stage
+from markedness.lm.config import ModelConfig, Price
+from markedness.records import AuditError, Axes, Strict
+
+_MODEL_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class ParamsError(AuditError):
+    """Everything wrong with a params file, one line per fault."""
+
+
+class _Study(BaseModel):
+    """The top level of params.yaml but for the audits' own blocks."""
+
+    audits: list[str] = Field(default_factory=lambda: list(AUDITS), min_length=1)
+    run: list[str] = Field(default_factory=list)
+    models: dict[str, ModelConfig] = Field(min_length=1)
+    seed: int = Field(default=0, ge=0)
+    prices: dict[str, Price] = Field(default_factory=dict)
+    report: dict[str, Any] = Field(default_factory=dict)
+    compare: CompareParams = Field(default_factory=lambda: CompareParams())
+    track: TrackParams = Field(default_factory=lambda: TrackParams())
+
+    @field_validator("models")
+    @classmethod
+    def _names(cls, models: dict[str, ModelConfig]) -> dict[str, ModelConfig]:
+        for name in models:
+            if not _MODEL_NAME.fullmatch(name):
+                raise ValueError(f"'{name}': a model key has letters, digits, '-' and '_' only (DVC splits at dots)")
+        return models
+
+
+class CompareParams(Strict):
+    """``compare``: pairs of models on the same audit."""
+
+    confidence_level: float = Field(default=0.95, gt=0, lt=1)
+    n_resamples: int = Field(default=1000, ge=10)
+
+
+class TrackParams(Strict):
+    """``track``: what MLflow is told."""
+
+    experiment: str = "markedness"
+
+
+_Study.model_rebuild()
+
+
+@dataclass(frozen=True)
+class Params:
+    """A checked params file."""
+
+    path: Path
+    root: Path
+    """Folder of the file: every path in it is relative to this."""
+    audits: tuple[str, ...]
+    run: tuple[str, ...]
+    models: dict[str, Any]
+    """Name -> model config."""
+    seed: int
+    prices: dict[str, Price]
+    compare: CompareParams
+    track: TrackParams
+    stages: dict[tuple[str, str], Any]
+    """(audit, stage) -> the stage module's Params."""
+    raw: dict[str, Any]
+    """The file as it stands."""
+
+    def stage(self, audit: str, name: str) -> Any:
+        """Params of one stage of one audit."""
+        return self.stages[audit, name]
+
+    def model(self, name: str) -> Any:
+        """Config of one model; ParamsError names the known ones."""
+        if name not in self.models:
+            known = ", ".join(self.models)
+            raise ParamsError(f"{self.path.name}: models: '{name}' is not defined; known: {known}")
+        return self.models[name]
+
+
+def load(path: Path | str = "params.yaml") -> Params:
+    """Read and check a params file.
+
+    Raises
+    ------
+    ParamsError
+        With one line per fault: file, path in the file, what is wrong, what is known or expected.
+    """
+    path = Path(path)
+    raw = _read(path)
+    faults: list[str] = []
+    top = {key: value for key, value in raw.items() if key not in AUDITS}
+    unknown = [key for key in top if key not in _Study.model_fields]
+    if unknown:
+        known = ", ".join([*_Study.model_fields, *AUDITS])
+        faults += [f"unknown key '{key}'; known: {known}" for key in unknown]
+    study: _Study | None = None
+    try:
+        study = _Study.model_validate({key: value for key, value in top.items() if key not in unknown})
+    except ValidationError as error:
+        faults += _lines(error, (), _Study)
+    if study is not None:
+        faults += [
+            f"audits: '{a}' is not an audit; known: {', '.join(AUDITS)}" for a in study.audits if a not in AUDITS
+        ]
+        faults += [
+            f"run: model '{name}' is not defined under models; known: {', '.join(study.models)}"
+            for name in study.run
+            if name not in study.models
+        ]
+    stages: dict[tuple[str, str], Any] = {}
+    for audit in AUDITS:
+        block = raw.get(audit) or {}
+        if not isinstance(block, dict):
+            faults.append(f"{audit}: expected a mapping with {', '.join(('axes', *STAGES))}")
+            continue
+        faults += _audit(audit, block, stages)
+    if faults or study is None:
+        raise ParamsError("\n".join(f"{path.name}: {fault}" for fault in faults))
+    return Params(
+        path=path, root=path.resolve().parent, audits=tuple(study.audits), run=tuple(study.run or study.models),
+        models=dict(study.models), seed=study.seed, prices=study.prices, compare=study.compare, track=study.track,
+        stages=stages, raw=raw,
+    )  # fmt: skip
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise ParamsError(f"{path}: no such file; run in the folder of params.yaml or name one with --params")
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ParamsError(f"{path}: not a YAML file in UTF-8: {' '.join(str(error).split())}") from error
+    if not isinstance(raw, dict):
+        raise ParamsError(f"{path}: expected a mapping with audits, run, models and a block per audit")
+    return raw
+
+
+def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]) -> list[str]:
+    """Check one audit's block into ``stages``; return its faults."""
+    faults = [
+        f"{audit}: unknown key '{key}'; known: {', '.join(('axes', *STAGES))}"
+        for key in block
+        if key != "axes" and key not in STAGES
+    ]
+    axes: Axes | None = None
+    if "axes" in block:
+        try:
+            axes = TypeAdapter(Axes).validate_python(block["axes"] or {})
+        except ValidationError as error:
+            faults += _lines(error, (audit, "axes"), None)
+    for name in STAGES:
+        try:
+            kind = stage(audit, name).Params
+        except ModuleNotFoundError as error:
+            if error.name and error.name.startswith(f"markedness.audits.{audit}"):
+                continue
+            raise
+        given = block.get(name) or {}
+        if not isinstance(given, dict):
+            faults.append(f"{audit}.{name}: expected a mapping; known: {', '.join(_known(kind))}")
+            continue
+        if "axes" in given:
+            faults.append(f"{audit}.{name}: unknown key 'axes'; axes belong to {audit}.axes")
+            continue
+        if axes is not None and "axes" in kind.model_fields:
+            given = {**given, "axes": axes}
+        try:
+            stages[audit, name] = kind.model_validate(given)
+        except ValidationError as error:
+            faults += _lines(error, (audit, name), kind)
+    return faults
+
+
+def _known(kind: type[BaseModel]) -> Iterator[str]:
+    return (field for field in kind.model_fields if field != "axes")
+
+
+def _lines(error: ValidationError, prefix: tuple[str, ...], kind: type[BaseModel] | None) -> Iterator[str]:
+    """One line per fault: where, what, what is expected."""
+    tags = {"transformers", "openai", "corpus", "scripted"}
+    for fault in error.errors(include_url=False):
+        steps = [str(step) for step in fault["loc"]]
+        if len(steps) > 2 and steps[0] == "models" and steps[2] in tags:
+            steps.pop(2)  # pydantic names the backend as a step of its own
+        if fault["type"] == "extra_forbidden":
+            where = ".".join((*prefix, *steps[:-1]))
+            known = f"; known: {', '.join(_known(kind))}" if kind is not None and len(fault["loc"]) == 1 else ""
+            yield f"{where}: unknown key '{steps[-1]}'{known}"
+            continue
+        where = ".".join((*prefix, *steps))
+        message = fault["msg"].removeprefix("Value error, ")
+        given = fault["input"]
+        shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
+        yield f"{where}: {message}{shown}" if where else message

@@ -1,0 +1,291 @@
+"""The nouns of the project: what is asked, what comes back, what a stage hands on.
+
+Nothing here reads a file, asks a model or knows an audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Scalar = str | int | float | bool | None
+
+
+class Status(StrEnum):
+    """What became of one row; ``clean`` writes it, no stage drops a row for it."""
+
+    OK = "ok"
+    """Parsed: ``answer`` holds what the measure reads."""
+    REFUSAL = "refusal"
+    """The model declined."""
+    UNPARSED = "unparsed"
+    """There is a text, but not of the form the measure reads."""
+    TRUNCATED = "truncated"
+    """Cut off by the token limit before the measure could read it."""
+    FAILED = "failed"
+    """No answer: the request failed for good (``error`` says why)."""
+    UNSUPPORTED = "unsupported"
+    """The backend cannot serve this audit (``error`` says what is missing)."""
+
+
+class AuditError(Exception):
+    """Something a user can mend: one sentence with the place and the remedy."""
+
+
+# ---------------------------------------------------------------- params shared by audits
+
+
+class Strict(BaseModel):
+    """Base of every params block: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Value(Strict):
+    """The words for one value of an axis; what is not given is derived from the key."""
+
+    label: str | None = None
+    """As a reader sees it, and as it is written in a prompt; the key unless given."""
+    phrase: str | None = None
+    """Adjective phrase with article: "an Asian"; derived from the label by its first letter."""
+    noun: str | None = None
+    """The noun of the person: "woman", "nonbinary person"."""
+    pronouns: tuple[str, str, str] | None = None
+    """Subject, object, possessive: ("she", "her", "her")."""
+
+
+class Axis(Strict):
+    """One axis of identity: its values, one of them unmarked."""
+
+    unmarked: str
+    """The value that the others are compared with."""
+    values: dict[str, Value] = Field(min_length=2)
+    """Value key -> words. The keys name groups in every table."""
+
+    @model_validator(mode="after")
+    def _unmarked_is_a_value(self) -> Axis:
+        if self.unmarked not in self.values:
+            known = ", ".join(self.values)
+            raise ValueError(f"unmarked: '{self.unmarked}' is not one of the values; values: {known}")
+        return self
+
+    @property
+    def marked(self) -> list[str]:
+        """All values but the unmarked one, in order."""
+        return [value for value in self.values if value != self.unmarked]
+
+
+Axes = dict[str, Axis]
+
+
+def group_name(values: Mapping[str, Any], axes: Axes) -> str:
+    """Name of the group that fixes these axis values: "Black woman".
+
+    Parameters
+    ----------
+    values
+        Axis -> value; axes that are absent or missing (None, NaN, "") are not fixed.
+    axes
+        The axes, in the order in which their values are joined.
+    """
+    fixed = (values.get(axis) for axis in axes)
+    return " ".join(str(value) for value in fixed if value is not None and value == value and value != "")
+
+
+class Stimuli(Protocol):
+    """The stimuli of one audit, read by file name.
+
+    A name is looked for in data/stimuli/<audit>/ of the study, then beside params.yaml, then among the
+    stimuli that come with the package, so that a params file alone is a study.
+    """
+
+    def table(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
+        """A CSV or TSV file with a header, all cells as text, "" where empty; ``columns`` must be there."""
+        ...
+
+    def data(self, name: str) -> Any:
+        """A YAML or JSON file."""
+        ...
+
+    def text(self, name: str) -> str:
+        """A UTF-8 text file."""
+        ...
+
+
+# ---------------------------------------------------------------- asking
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a completion is drawn."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: int = 256
+    stop: tuple[str, ...] = ()
+    """Texts at which a completion model stops; chat models end their turn themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One question to a model, for one group.
+
+    A chat model is sent ``messages``; a base model continues ``completion``. With ``candidates`` the
+    model is not asked for text: it scores each candidate as the continuation of ``completion``.
+    """
+
+    prompt_id: str
+    """The template this is an instance of: the cluster that resampling draws."""
+    group: str
+    """Name of the group, see `group_name`."""
+    messages: tuple[Message, ...] = ()
+    completion: str | None = None
+    sampling: Sampling = Sampling()
+    samples: int = 1
+    """How many completions are drawn."""
+    candidates: tuple[str, ...] = ()
+    """Continuations to be scored, without a leading space; empty: text is generated."""
+    columns: Mapping[str, Scalar] = field(default_factory=dict)
+    """Further columns of the rows that come of this prompt: axis values, cue, name, ..."""
+
+    @property
+    def text(self) -> str:
+        """The prompt as a reader sees it: the last turn, or what is continued."""
+        return self.messages[-1].content if self.messages else (self.completion or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One answer to one sample of a prompt, or the reason there is none."""
+
+    text: str | None = None
+    finish_reason: str | None = None
+    """"stop", "length", "content_filter", ... as the server says; `UNSUPPORTED`; None when it failed."""
+    error: str | None = None
+    """Why there is no answer; None when there is one."""
+    log_probs: tuple[float | None, ...] = ()
+    """ln P(candidate | prompt), nats, in the order of the candidates; None: not served."""
+    estimator: str | None = None
+    """How ``log_probs`` were got: "exact", or "top_logprobs_renormalised"."""
+    coverage: float | None = None
+    """Probability mass that the served candidates cover, in [0, 1]; None for "exact"."""
+    model: str | None = None
+    """The model name that the server reports."""
+    fingerprint: str | None = None
+    """The fingerprint that the server reports."""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+UNSUPPORTED = "unsupported"
+"""``finish_reason`` of a row that the backend could not serve."""
+
+
+def answerless_status(generations: pd.DataFrame) -> pd.Series:
+    """FAILED or UNSUPPORTED for each row without an answer, <NA> for the others: where every clean starts."""
+    status = pd.Series(pd.NA, index=generations.index, dtype="string", name="status")
+    status[generations["error"].notna()] = Status.FAILED.value
+    status[generations["finish_reason"].eq(UNSUPPORTED).fillna(False)] = Status.UNSUPPORTED.value
+    return status
+
+
+@dataclass(frozen=True)
+class CorpusColumns:
+    """The columns that an audit reads from texts that exist already, beside its axes."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------- stage results
+
+GENERATION_COLUMNS = ("prompt_id", "group", "sample", "prompt", "text", "finish_reason", "error")
+"""Columns of every generations table; scored rows add candidate, log_prob, estimator, coverage."""
+
+ESTIMATE_COLUMNS = ("metric", "item", "group", "reference", "estimate", "ci_low", "ci_high", "n")
+"""Columns of every estimates table: one contrast a row; NaN where there is nothing to estimate."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """What featurize returns when it also fits models."""
+
+    table: pd.DataFrame
+    """One unit of analysis a row."""
+    models: Mapping[str, Any] = field(default_factory=dict)
+    """Name -> fitted scikit-learn estimator, saved with skops under models/<audit>/<model>/."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """File name -> content of what has a format of its own (GraphML, safetensors, JSON)."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What evaluate returns: everything a reader of one audit of one model sees."""
+
+    estimates: pd.DataFrame
+    """One contrast a row, `ESTIMATE_COLUMNS` first."""
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """File stem -> table, written to results/<audit>/<model>/tables/<stem>.csv."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """At most 30 flat numbers, "<measure>.<item>", with *_ci_low and *_ci_high where there is one."""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """File stem -> altair chart, written to figures/ as Vega-Lite JSON and SVG."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """File name -> content of further downloads, written to tables/ (GraphML, LaTeX)."""
+    notes: Sequence[str] = ()
+    """Sentences a reader must see: exclusions, small n, what was not estimated and why."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How one table or score was measured: the box beside the number."""
+
+    title: str
+    formula: str
+    """In words and signs, plain text."""
+    n: str
+    """What is counted."""
+    correction: str
+    """The family of tests and its correction, or "none"."""
+    source: str
+    """Publication, section or table."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What an audit is: what its page in the report and in the docs says before any number."""
+
+    audit: str
+    title: str
+    question: str
+    paper: str
+    """Full citation."""
+    groups: str
+    """Which groups, and where they are set."""
+    unit: str
+    """What one row of features is."""
+    estimand: str
+    """What is estimated, with sign and range."""
+    limits: str
+    """What the numbers do not say."""
+    cluster: str
+    """The column of features that resampling and paired comparison draw by."""
+    headline: Sequence[str]
+    """The five keys of metrics.json to look at first."""
+    null: str
+    """What the headline scores are without any stereotype, and how that is shown."""
+    measures: Mapping[str, Measure] = field(default_factory=dict)
+    """Table stem, figure stem or metric prefix -> how it was measured."""

@@ -1,0 +1,1 @@
+"""Numbers: estimators, intervals and tests. Imports nothing of ours."""

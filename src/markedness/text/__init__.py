@@ -1,0 +1,1 @@
+"""Words: tokens, lexicons, refusals, embeddings. Imports nothing of ours."""
