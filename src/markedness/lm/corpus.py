@@ -67,7 +67,7 @@ def read_corpus(
         }
         rows["group"] = [names[tuple(combo)] for combo in rows[present].itertuples(index=False)] if present else ""
     if "prompt_id" not in rows:
-        rows["prompt_id"] = rows["prompt"] if "prompt" in rows else ""
+        rows["prompt_id"] = rows.get("prompt", "")
     for name in ("prompt", "text", "group"):
         if name not in rows:
             rows[name] = pd.Series("", index=rows.index, dtype="string")

