@@ -110,7 +110,7 @@ async def _ask(params: Params, store: Store, audit: str, model: str) -> tuple[pd
 
 
 def _rows(prompt: Prompt, completions: Sequence[Completion]) -> list[dict[str, Any]]:
-    """One row per sample, or per sample and candidate."""
+    """One row per sample, or per sample and candidate; a perplexity has one row without candidate."""
     rows = []
     for sample, completion in enumerate(completions):
         row = {
@@ -118,13 +118,19 @@ def _rows(prompt: Prompt, completions: Sequence[Completion]) -> list[dict[str, A
             "text": completion.text, "finish_reason": completion.finish_reason, "error": completion.error,
             **prompt.columns, "served_model": completion.model, "fingerprint": completion.fingerprint,
         }  # fmt: skip
-        if not prompt.candidates:
+        candidates: tuple[str | None, ...] = (None,) if prompt.perplexity else prompt.candidates
+        if not candidates:
             rows.append(row)
             continue
-        log_probs = completion.log_probs or (None,) * len(prompt.candidates)
-        for candidate, log_prob in zip(prompt.candidates, log_probs, strict=True):
-            scored = {"candidate": candidate, "log_prob": log_prob, "estimator": completion.estimator}
-            rows.append({**row, **scored, "coverage": completion.coverage})
+        log_probs = completion.log_probs or (None,) * len(candidates)
+        reasons = completion.reasons or (None,) * len(candidates)
+        scored = {
+            "estimator": completion.estimator, "coverage": completion.coverage, "cut_tokens": completion.cut_tokens,
+        }  # fmt: skip
+        rows += [
+            row | {"candidate": candidate, "log_prob": log_prob, "reason": reason} | scored
+            for candidate, log_prob, reason in zip(candidates, log_probs, reasons, strict=True)
+        ]
     return rows
 
 

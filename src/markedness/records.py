@@ -158,6 +158,10 @@ class Prompt:
     """How many completions are drawn."""
     candidates: tuple[str, ...] = ()
     """Continuations to be scored, without a leading space; empty: text is generated."""
+    perplexity: bool = False
+    """Score ``completion`` itself: one ln probability, the mean over its tokens; no candidates are given."""
+    cut: str = ""
+    """The part of ``completion`` that may lose words on its right where the context is too short; "": none may."""
     columns: Mapping[str, Scalar] = field(default_factory=dict)
     """Further columns of the rows that come of this prompt: axis values, cue, name, ..."""
 
@@ -178,14 +182,19 @@ class Completion:
     """Why there is no answer; None when there is one."""
     log_probs: tuple[float | None, ...] = ()
     """ln P(candidate | prompt), nats, in the order of the candidates; None: not served."""
+    reasons: tuple[str | None, ...] = ()
+    """Why a log probability is None ("not a single token"), in the order of the candidates; () if none is."""
     estimator: str | None = None
-    """How ``log_probs`` were got: "exact", or "top_logprobs_renormalised"."""
+    """How ``log_probs`` were got: "exact", "top_logprobs_renormalised"; for a perplexity "next_token",
+    "masked_token" or "sentinel_token"."""
     coverage: float | None = None
     """Probability mass that the served candidates cover, in [0, 1]; None for "exact"."""
     model: str | None = None
     """The model name that the server reports."""
     fingerprint: str | None = None
     """The fingerprint that the server reports."""
+    cut_tokens: int | None = None
+    """Tokens that ``Prompt.cut`` lost to the context; None: nothing was cut."""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
@@ -213,7 +222,7 @@ class CorpusColumns:
 # ---------------------------------------------------------------- stage results
 
 GENERATION_COLUMNS = ("prompt_id", "group", "sample", "prompt", "text", "finish_reason", "error")
-"""Columns of every generations table; scored rows add candidate, log_prob, estimator, coverage."""
+"""Columns of every generations table; scored rows add candidate, log_prob, reason, estimator, coverage, cut_tokens."""
 
 ESTIMATE_COLUMNS = ("metric", "item", "group", "reference", "estimate", "ci_low", "ci_high", "n")
 """Columns of every estimates table: one contrast a row; NaN where there is nothing to estimate."""

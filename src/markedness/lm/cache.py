@@ -62,7 +62,7 @@ class Ledger:
         self._file.seek(place)
         row = orjson.loads(self._file.readline())
         answer: dict[str, Any] = {name: value for name, value in row["answer"].items() if name in _FIELDS}
-        answer["log_probs"] = tuple(answer.get("log_probs", ()))
+        answer |= {name: tuple(answer.get(name, ())) for name in ("log_probs", "reasons")}
         return Completion(**answer)
 
     def append(self, draw: Draw, answer: Completion) -> None:
