@@ -31,6 +31,9 @@ app = typer.Typer(
 params_app = typer.Typer(help="Look at params.yaml.", no_args_is_help=True)
 app.add_typer(params_app, name="params")
 
+corpora_app = typer.Typer(help="Published data, pinned by commit and checksum.", no_args_is_help=True)
+app.add_typer(corpora_app, name="corpora")
+
 Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.")]
 Model = Annotated[str, typer.Option("--model", help="A key of models in params.yaml.")]
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
@@ -95,6 +98,24 @@ def check(params: ParamsFile = DEFAULT) -> None:
     """Check params.yaml: one line per fault, exit status 2."""
     loaded = _load(params)
     print(f"{loaded.path}: {len(loaded.audits)} audits, {len(loaded.run)} models to run, no faults")
+
+
+@corpora_app.command("get")
+def corpora_get(
+    prefix: Annotated[str, typer.Argument(help="Start of the path below data/corpora; all when left out.")] = "",
+    source: Annotated[Path | None, typer.Option("--from", help="A folder with copies, found by checksum.")] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Fetch what is missing, from a folder, DVC's remotes or the address; exit status 1 names what is not to be had."""
+    from markedness import corpora
+
+    root = params.resolve().parent
+    errors = corpora.get(root, prefix, source)
+    for error in errors:
+        print(error, file=sys.stderr)
+    print(f"{len(corpora.pins(root, prefix)) - len(errors)} files in place, {len(errors)} missing")
+    if errors:
+        raise typer.Exit(1)
 
 
 def main() -> None:

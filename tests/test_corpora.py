@@ -1,0 +1,98 @@
+"""Pinned data: found by checksum, refused when it is not the pinned version, and every way out is said."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from markedness import corpora
+
+CONTENT = b"text\nhello\n"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """A loopback server of a folder with the file and a changed version of it."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "right.csv").write_bytes(CONTENT)
+    (folder / "changed.csv").write_bytes(b"text\nother\n")
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            super().__init__(*args, directory=str(folder), **kwargs)  # type: ignore[arg-type]
+
+        def log_message(self, *args: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{httpd.server_address[1]}"
+        httpd.shutdown()
+
+
+def pin(root: Path, name: str, url: str) -> Path:
+    folder = root / "data" / "corpora" / "study"
+    folder.mkdir(parents=True, exist_ok=True)
+    md5 = hashlib.md5(CONTENT).hexdigest()
+    text = f"frozen: true\ndeps:\n- path: {url}\n  hash: md5\nouts:\n- md5: {md5}\n  size: {len(CONTENT)}\n"
+    (folder / f"{name}.dvc").write_text(text + f"  hash: md5\n  path: {name}\n", encoding="utf-8")
+    return folder / name
+
+
+def test_get_of_a_missing_file_downloads_it_once(tmp_path: Path, server: str) -> None:
+    path = pin(tmp_path, "a.csv", f"{server}/right.csv")
+    said: list[str] = []
+    assert corpora.get(tmp_path, say=said.append) == []
+    assert path.read_bytes() == CONTENT
+    assert said == ["data/corpora/study/a.csv: downloaded"]
+    assert corpora.get(tmp_path, say=said.append) == []
+    assert len(said) == 1
+
+
+def test_get_of_a_changed_download_refuses_it_and_goes_on(tmp_path: Path, server: str) -> None:
+    changed = pin(tmp_path, "a.csv", f"{server}/changed.csv")
+    right = pin(tmp_path, "b.csv", f"{server}/right.csv")
+    (error,) = corpora.get(tmp_path, say=lambda _: None)
+    assert "not the pinned" in str(error)
+    assert not changed.exists()
+    assert right.exists()
+
+
+def test_get_without_the_network_names_the_file_and_two_ways_out(tmp_path: Path) -> None:
+    path = pin(tmp_path, "a.csv", "http://127.0.0.1:9/a.csv")
+    (error,) = corpora.get(tmp_path, say=lambda _: None)
+    for part in (str(path), "put the file there yourself", "dvc pull a.csv.dvc"):
+        assert part in str(error)
+
+
+def test_get_from_a_folder_recognises_copies_by_checksum(tmp_path: Path) -> None:
+    path = pin(tmp_path, "a.csv", "http://127.0.0.1:9/a.csv")
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    (copies / "another name.bin").write_bytes(CONTENT)
+    assert corpora.get(tmp_path, source=copies, say=lambda _: None) == []
+    assert path.read_bytes() == CONTENT
+
+
+def test_get_replaces_a_file_that_is_not_the_pinned_one(tmp_path: Path, server: str) -> None:
+    path = pin(tmp_path, "a.csv", f"{server}/right.csv")
+    path.write_bytes(b"text\nhullo\n")
+    assert corpora.get(tmp_path, say=lambda _: None) == []
+    assert path.read_bytes() == CONTENT
+
+
+def test_pins_of_an_unknown_prefix_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(corpora.CorpusError, match="no pinned data sets"):
+        corpora.pins(tmp_path, "nothing")
+
+
+def test_every_shipped_pin_is_the_file_of_the_studies(shared: Path) -> None:
+    root = Path(__file__).parents[1]
+    files = list((shared / "corpora").rglob("*.csv"))
+    known = {hashlib.md5(path.read_bytes()).hexdigest() for path in files}
+    assert {pin.md5 for pin in corpora.pins(root)} <= known
