@@ -112,7 +112,7 @@ async def _ask(params: Params, store: Store, audit: str, model: str) -> tuple[pd
 def _rows(prompt: Prompt, completions: Sequence[Completion]) -> list[dict[str, Any]]:
     """One row per sample, or per sample and candidate; a perplexity has one row without candidate."""
     rows = []
-    for sample, completion in enumerate(completions):
+    for sample, completion in enumerate(completions, start=prompt.first_sample):
         row = {
             "prompt_id": prompt.prompt_id, "group": prompt.group, "sample": sample, "prompt": prompt.text,
             "text": completion.text, "finish_reason": completion.finish_reason, "error": completion.error,

@@ -156,6 +156,8 @@ class Prompt:
     sampling: Sampling = Sampling()
     samples: int = 1
     """How many completions are drawn."""
+    first_sample: int = 0
+    """Index of the first of them: a prompt that is asked again later goes on counting, so that its draws are new."""
     candidates: tuple[str, ...] = ()
     """Continuations to be scored, without a leading space; empty: text is generated."""
     perplexity: bool = False

@@ -42,7 +42,7 @@ async def collect(
             continue
         request = model.request(prompt)
         for sample in range(prompt.samples):
-            draw = Draw(prompt, sample, request)
+            draw = Draw(prompt, prompt.first_sample + sample, request)
             known = ledger.get(draw.key)
             if known is None:
                 open_draws.append((place, draw))
@@ -58,7 +58,7 @@ async def collect(
         async with gate:
             completions = await _attempt(model, [draw for _, draw in batch])
         for (place, draw), completion in zip(batch, completions, strict=True):
-            answers[place][draw.sample] = completion
+            answers[place][draw.sample - draw.prompt.first_sample] = completion
             if completion.error is None:
                 ledger.append(draw, completion)
                 counts.answered += 1
