@@ -148,11 +148,11 @@ def load_model(params: Params, audit: str, model: str) -> LanguageModel:
         controls = audits.stage(audit, "controls")
         return Scripted(model, controls.rule(config.rule, config.strength), config.seed)
     if isinstance(config, TransformersModel):
-        from markedness.lm.local import LocalModel  # type: ignore[import-not-found,import-untyped]
+        from markedness.lm.local import LocalModel  # type: ignore[import-not-found]
 
         return LocalModel(config, params.root, seed=params.seed)
     if isinstance(config, OpenAIModel):
-        from markedness.lm.openai_api import OpenAIServer  # type: ignore[import-not-found,import-untyped]
+        from markedness.lm.openai_api import OpenAIServer  # type: ignore[import-not-found]
 
         return OpenAIServer(config, seed=params.seed)
     raise ModelError(f"models.{model}: a {config.backend} model answers no requests")
