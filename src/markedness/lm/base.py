@@ -19,6 +19,13 @@ class ModelError(AuditError):
 class RequestFailed(Exception):  # noqa: N818
     """This request ends here, with its reason; it is not asked again in this run."""
 
+    def __init__(self, reason: str, *, finish_reason: str | None = None, refused: bool = False) -> None:
+        super().__init__(reason)
+        self.finish_reason = finish_reason
+        """What the server said of it, or `markedness.records.UNSUPPORTED`."""
+        self.refused = refused
+        """The key was refused: the other requests would end so too."""
+
 
 class RetryLater(Exception):  # noqa: N818
     """The server may answer later: 408, 409, 429, 5xx or a broken connection."""

@@ -75,7 +75,7 @@ async def _attempt(model: LanguageModel, draws: list[Draw]) -> list[Completion]:
         try:
             return await model.complete(draws)
         except RequestFailed as error:
-            return [Completion(error=str(error))] * len(draws)
+            return [Completion(finish_reason=error.finish_reason, error=str(error))] * len(draws)
         except RetryLater as error:
             if attempt == MAX_ATTEMPTS:
                 return [Completion(error=f"{error} ({attempt} attempts)")] * len(draws)

@@ -67,6 +67,8 @@ class OpenAIModel(Budget):
     """Seconds for one attempt."""
     max_attempts: int = Field(default=6, ge=1)
     """Attempts for one request, the first included."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of every request that this server knows: {top_k: 40}."""
     batch_api: bool = False
     """Use the Batch endpoint: cheaper, slower, resumed by its id."""
 

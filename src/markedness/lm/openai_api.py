@@ -1,0 +1,312 @@
+"""Any OpenAI-compatible server, through the openai package. Its own retries are off: `collect` retries."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import orjson
+
+from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
+from markedness.lm.config import OpenAIModel
+from markedness.records import UNSUPPORTED, Completion, Prompt
+
+ESTIMATOR = "top_logprobs_renormalised"
+RETRIED = frozenset({408, 409, 429})
+"""Beside every 5xx."""
+_SPACES = " \t\n▁Ġ"
+"""White space, and how SentencePiece and byte-level BPE write it where a server does not decode tokens."""
+
+
+class OpenAIServer:
+    """Chat or plain completions; token probabilities where the server serves ``top_logprobs``.
+
+    Parameters
+    ----------
+    config
+        The model's block in params.yaml.
+    seed
+        The study's seed; sent, plus the sample's index, where the config says ``seed: true``.
+    """
+
+    batch_size = 1
+
+    def __init__(self, config: OpenAIModel, seed: int = 0) -> None:
+        from httpx2 import Response
+        from openai import AsyncOpenAI, DefaultAioHttpClient
+
+        self.config = config
+        self.seed = seed
+        self.concurrency = config.concurrency
+        self._key = _api_key(config)
+        self._unscored: str | None = None
+        self._response_type = Response
+        self._path = "/chat/completions" if config.chat else "/completions"
+        self.client = AsyncOpenAI(
+            api_key=self._key, base_url=config.base_url, timeout=config.timeout, max_retries=0,
+            http_client=DefaultAioHttpClient(timeout=config.timeout),
+        )  # fmt: skip
+
+    def unsupported(self, prompt: Prompt) -> str | None:
+        """Without token probabilities no candidate is scored; without a text nothing is continued."""
+        if prompt.candidates and not self.config.top_logprobs:
+            return (
+                f"{self.config.model} is asked without token probabilities; "
+                "set top_logprobs (1 to 20) if its server serves them"
+            )
+        if not self.config.chat and prompt.completion is None:
+            return f"{self.config.model} continues texts (chat: false) and this prompt is a conversation"
+        return None
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        """What is sent, but for two things: ``candidates`` stay here, and the sample's index is added to ``seed``."""
+        config, sampling = self.config, prompt.sampling
+        request: dict[str, Any] = {"model": config.model}
+        if config.chat:
+            turns = [(turn.role, turn.content) for turn in prompt.messages] or [("user", prompt.completion or "")]
+            request["messages"] = [{"role": role, "content": content} for role, content in turns]
+        else:
+            request["prompt"] = prompt.completion
+        if prompt.candidates:
+            request |= {"temperature": 1.0, "top_p": 1.0, config.max_tokens_parameter: 1}
+            request |= (
+                {"logprobs": True, "top_logprobs": config.top_logprobs}
+                if config.chat
+                else {"logprobs": config.top_logprobs}
+            )
+            request["candidates"] = list(prompt.candidates)
+        else:
+            request |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
+            request[config.max_tokens_parameter] = sampling.max_tokens
+            if sampling.stop and not config.chat:
+                request["stop"] = list(sampling.stop)
+        if config.seed:
+            request["seed"] = self.seed
+        return request | config.extra_body
+
+    def body(self, draw: Draw) -> dict[str, Any]:
+        """The JSON body of one draw."""
+        body = {name: value for name, value in draw.request.items() if name != "candidates"}
+        if "seed" in body:
+            body["seed"] += draw.sample
+        return body
+
+    async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
+        """Ask for each draw; see `markedness.lm.base.LanguageModel.complete`."""
+        return [await self._ask(draw) for draw in draws]
+
+    async def _ask(self, draw: Draw) -> Completion:
+        if draw.prompt.candidates and self._unscored:
+            return Completion(finish_reason=UNSUPPORTED, error=self._unscored)
+        content = await self._post(draw)
+        completion = self.read(content, draw.prompt)
+        if completion.finish_reason == UNSUPPORTED:
+            self._unscored = completion.error
+        return completion
+
+    async def _post(self, draw: Draw) -> bytes:
+        """One attempt: the body of a 2xx answer, or one of the two exceptions."""
+        import openai
+        from aiohttp import ClientError
+
+        try:
+            async with asyncio.timeout(self.config.timeout):
+                response = await self.client.post(
+                    self._path,
+                    cast_to=self._response_type,
+                    content=orjson.dumps(self.body(draw)),
+                    options={"headers": {"Content-Type": "application/json"}},
+                )
+                return bytes(response.content)
+        except openai.APIStatusError as error:
+            raise self._status_error(error, draw) from None
+        except (openai.APITimeoutError, TimeoutError):
+            raise RetryLater(f"no answer within {self.config.timeout:g} s") from None
+        except (openai.APIConnectionError, ClientError, OSError) as error:
+            cause = error.__cause__ or error
+            raise RetryLater(self._redact(f"connection failed: {type(cause).__name__} {cause}".strip())) from None
+        except openai.APIError as error:
+            raise RequestFailed(self._redact(f"the openai package refused the answer: {error}")) from None
+
+    def _status_error(self, error: Any, draw: Draw) -> Exception:
+        """Whether to ask again, and when."""
+        status, body = int(error.status_code), error.body
+        detail = body.get("message") if isinstance(body, Mapping) else None
+        detail = self._redact(" ".join(str(detail or error.message).split()))[:500]
+        reason = f"HTTP {status}: {detail}"
+        if status in RETRIED or status >= 500:
+            return RetryLater(reason, retry_after(error.response.headers))
+        if draw.prompt.candidates and status in (400, 422) and "logprob" in detail.lower():
+            self._unscored = f"the server of {self.config.model} serves no token probabilities ({reason})"
+            return RequestFailed(self._unscored, finish_reason=UNSUPPORTED)
+        if error.code == "context_length_exceeded" or "context length" in detail.lower():
+            reason = f"context too long: {reason}"
+        elif error.code == "content_filter":
+            reason = f"content filter: {reason}"
+        return RequestFailed(reason, refused=status in (401, 403))
+
+    def read(self, content: bytes, prompt: Prompt) -> Completion:
+        """A 2xx body as a completion; RequestFailed says what of it cannot be read."""
+        try:
+            answer = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            raise RequestFailed(f"the answer is not JSON ({error})") from None
+        choice = _first_choice(answer)
+        usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
+        served: dict[str, Any] = {
+            "finish_reason": self._text(choice.get("finish_reason")),
+            "model": self._text(answer.get("model")),
+            "fingerprint": self._text(answer.get("system_fingerprint")),
+            "prompt_tokens": _count(usage.get("prompt_tokens")),
+            "completion_tokens": _count(usage.get("completion_tokens")),
+        }
+        if served["finish_reason"] == "content_filter":
+            raise RequestFailed("content filter: the server withheld the answer", finish_reason="content_filter")
+        if prompt.candidates:
+            top = top_log_probs(choice)
+            if top is None:
+                reason = f"the server of {self.config.model} answered without token probabilities"
+                return Completion(finish_reason=UNSUPPORTED, error=reason)
+            log_probs, coverage = candidate_log_probs(top, prompt.candidates)
+            return Completion(log_probs=log_probs, estimator=ESTIMATOR, coverage=coverage, **served)
+        text = _content(choice, self.config.chat)
+        if not text.strip() and (self.config.chat or not prompt.sampling.stop):
+            raise RequestFailed(f"the answer is empty (finish reason {served['finish_reason']})")
+        return Completion(text=self._redact(text), **served)
+
+    def _text(self, value: Any) -> str | None:
+        return self._redact(value) if isinstance(value, str) else None
+
+    def _redact(self, text: str) -> str:
+        """A server may echo the key; it reaches no file, log line or table."""
+        return text.replace(self._key, "[key]") if self._key != _NO_KEY else text
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.client.close()
+
+
+_NO_KEY = "none"
+
+
+def _api_key(config: OpenAIModel) -> str:
+    """The key from the environment; a server of one's own may need none."""
+    key = os.environ.get(config.api_key_env, "").strip()
+    if not key and config.base_url is None:
+        raise ModelError(f"{config.model}: the environment variable {config.api_key_env} is not set; export the key")
+    return key or _NO_KEY
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a Retry-After header asks for, given in seconds or as an HTTP date; None without one."""
+    milliseconds = headers.get("retry-after-ms")
+    value = headers.get("retry-after", "")
+    try:
+        seconds = float(milliseconds) / 1000 if milliseconds else float(value)
+    except ValueError:
+        try:
+            until = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        until = until if until.tzinfo else until.replace(tzinfo=UTC)
+        seconds = (until - datetime.now(UTC)).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _first_choice(answer: Any) -> dict[str, Any]:
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise RequestFailed("the answer has no choices, so it is of no schema this project knows")
+    return choices[0]
+
+
+def _content(choice: Mapping[str, Any], chat: bool) -> str:
+    """The text of a choice."""
+    holder = choice.get("message") if chat else choice
+    field = "content" if chat else "text"
+    if not isinstance(holder, dict) or field not in holder:
+        raise RequestFailed(f"the answer has no {'message.' if chat else ''}{field}")
+    text = holder[field]
+    if text is None:
+        refusal = holder.get("refusal")
+        if isinstance(refusal, str) and refusal.strip():
+            return refusal
+        raise RequestFailed(f"the answer is empty (finish reason {choice.get('finish_reason')})")
+    if not isinstance(text, str):
+        raise RequestFailed(f"the answer's {field} is {type(text).__name__}, not text")
+    return text
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+# ---------------------------------------------------------------- token probabilities
+
+
+def top_log_probs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
+    """(token, ln p) of the alternatives at the first token; None where the server serves none.
+
+    Reads both forms: ``content`` with a list per token (chat, and llama.cpp's completions), and
+    ``top_logprobs`` with a mapping per token (completions).
+    """
+    served = choice.get("logprobs")
+    if not isinstance(served, dict):
+        return None
+    content, mappings = served.get("content"), served.get("top_logprobs")
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(content, list) and content and isinstance(content[0], dict):
+        alternatives = content[0].get("top_logprobs") or [content[0]]
+        pairs = [(one.get("token"), one.get("logprob")) for one in alternatives if isinstance(one, dict)]
+    elif isinstance(mappings, list) and mappings and isinstance(mappings[0], dict):
+        pairs = list(mappings[0].items())
+    return [
+        (token, float(value))
+        for token, value in pairs
+        if isinstance(token, str) and isinstance(value, int | float) and value <= 0
+    ] or None
+
+
+def candidate_log_probs(
+    top: Sequence[tuple[str, float]], candidates: Sequence[str]
+) -> tuple[tuple[float | None, ...], float]:
+    """Estimate ln P(candidate) from the alternatives that a server shows at the first token.
+
+    The GPT-4 recipe of Hofmann et al. (2024, Supplementary Information), for a server whose alternatives are
+    not confined to the candidates: a candidate found has its own probability (the sum of its token with and
+    without a leading space); the mass of all tokens that are not shown is spread evenly over the candidates
+    not found; all are divided by their sum. Where the shown tokens are candidates only, this is the recipe.
+
+    Parameters
+    ----------
+    top
+        (token, ln p) of the alternatives, nats.
+    candidates
+        Words of one token each: a token counts only where it is the whole word, in the same case.
+
+    Returns
+    -------
+    log_probs : tuple
+        ln P per candidate, nats; the probabilities sum to 1. None for all when none was found.
+    coverage : float
+        Mass of the candidates found before division, in [0, 1].
+    """
+    mass: dict[str, float] = {}
+    for token, log_prob in top:
+        word = token.strip(_SPACES)
+        mass[word] = mass.get(word, 0.0) + math.exp(log_prob)
+    found = {word: mass[word] for word in candidates if mass.get(word, 0.0) > 0}
+    coverage = min(1.0, math.fsum(found.values()))
+    if not found:
+        return (None,) * len(candidates), 0.0
+    missing = len(set(candidates)) - len(found)
+    unseen = max(0.0, 1.0 - math.fsum(mass.values()))
+    share = unseen / missing if missing else 0.0
+    total = math.fsum(found.values()) + share * missing
+    probabilities = [found.get(word, share) / total for word in candidates]
+    return tuple(math.log(p) if p > 0 else None for p in probabilities), coverage
