@@ -152,7 +152,7 @@ def load_model(params: Params, audit: str, model: str) -> LanguageModel:
 
         return LocalModel(config, params.root, seed=params.seed)
     if isinstance(config, OpenAIModel):
-        from markedness.lm.openai_api import OpenAIServer  # type: ignore[import-not-found]
+        from markedness.lm.openai_api import OpenAIServer
 
         return OpenAIServer(config, seed=params.seed)
     raise ModelError(f"models.{model}: a {config.backend} model answers no requests")

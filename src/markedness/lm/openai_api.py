@@ -59,6 +59,8 @@ class OpenAIServer:
                 f"{self.config.model} is asked without token probabilities; "
                 "set top_logprobs (1 to 20) if its server serves them"
             )
+        if prompt.perplexity:
+            return f"{self.config.model} is behind a server, which serves no probabilities of a prompt's own tokens"
         if not self.config.chat and prompt.completion is None:
             return f"{self.config.model} continues texts (chat: false) and this prompt is a conversation"
         return None
@@ -125,11 +127,8 @@ class OpenAIServer:
                 return bytes(response.content)
         except openai.APIStatusError as error:
             raise self._status_error(error, draw) from None
-        except (openai.APITimeoutError, TimeoutError):
-            raise RetryLater(f"no answer within {self.config.timeout:g} s") from None
-        except (openai.APIConnectionError, ClientError, OSError) as error:
-            cause = error.__cause__ or error
-            raise RetryLater(self._redact(f"connection failed: {type(cause).__name__} {cause}".strip())) from None
+        except (openai.APIConnectionError, ClientError, OSError) as error:  # TimeoutError is an OSError
+            raise RetryLater(self._redact(_connection_reason(error, self.config.timeout))) from None
         except openai.APIError as error:
             raise RequestFailed(self._redact(f"the openai package refused the answer: {error}")) from None
 
@@ -200,6 +199,15 @@ def _api_key(config: OpenAIModel) -> str:
     if not key and config.base_url is None:
         raise ModelError(f"{config.model}: the environment variable {config.api_key_env} is not set; export the key")
     return key or _NO_KEY
+
+
+def _connection_reason(error: BaseException, timeout: float) -> str:
+    """What lies at the bottom of a connection error."""
+    while error.__cause__ is not None and not isinstance(error, TimeoutError):
+        error = error.__cause__
+    if isinstance(error, TimeoutError):
+        return f"no answer within {timeout:g} s"
+    return f"connection failed: {type(error).__name__} {error}".strip()
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

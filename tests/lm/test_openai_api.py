@@ -1,0 +1,175 @@
+"""The openai backend against a loopback server: what is sent, what is read, what each fault becomes."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from email.utils import formatdate
+
+import pytest
+from openai_server import Server
+
+from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
+from markedness.lm.config import OpenAIModel
+from markedness.lm.openai_api import OpenAIServer, candidate_log_probs, retry_after, top_log_probs
+from markedness.records import UNSUPPORTED, Completion, Message, Prompt, Sampling
+
+
+def ask(server: Server, prompt: Prompt, sample: int = 0, **config: object) -> Completion:
+    """One attempt of one draw."""
+    model = OpenAIServer(OpenAIModel(backend="openai", model="toy", base_url=server.url, **config), seed=5)
+
+    async def once() -> Completion:
+        try:
+            return (await model.complete([Draw(prompt, sample, model.request(prompt))]))[0]
+        finally:
+            await model.close()
+
+    return asyncio.run(once())
+
+
+def chat(text: str, **more: object) -> Prompt:
+    return Prompt("p", "g", messages=(Message("user", text),), completion=text, **more)
+
+
+def test_complete_chat_reads_text_usage_model_and_fingerprint() -> None:
+    with Server() as server:
+        answer = ask(server, chat("Describe a lamp."))
+    assert answer.text is not None and answer.text.startswith("river")
+    assert (answer.finish_reason, answer.model, answer.fingerprint) == ("stop", "toy-served", "fp_one")
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.error) == (3, 9, None)
+
+
+def test_request_chat_and_plain_send_the_sampling_and_a_seed_per_sample() -> None:
+    prompt = chat("Say", sampling=Sampling(0.7, 0.9, 40, ("\n",)))
+    config = {"backend": "openai", "model": "toy", "base_url": "http://localhost:1/v1", "seed": True}
+    talk = OpenAIServer(OpenAIModel(**config, extra_body={"top_k": 3}), seed=5)
+    assert talk.body(Draw(prompt, 2, talk.request(prompt))) == {
+        "model": "toy", "messages": [{"role": "user", "content": "Say"}], "temperature": 0.7, "top_p": 0.9,
+        "max_tokens": 40, "seed": 7, "top_k": 3,
+    }  # fmt: skip
+    plain = OpenAIServer(OpenAIModel(**config, chat=False), seed=5)
+    assert plain.body(Draw(prompt, 0, plain.request(prompt))) == {
+        "model": "toy", "prompt": "Say", "temperature": 0.7, "top_p": 0.9, "max_tokens": 40, "stop": ["\n"],
+        "seed": 5,
+    }  # fmt: skip
+
+
+RECORDED = {
+    "invalid-json": "not JSON", "truncated-json": "not JSON", "not-utf8": "not JSON", "schema": "no choices",
+    "list": "no choices", "number": "int, not text", "empty": "empty", "null": "empty",
+    "content-filter": "content filter", "context": "context too long", "400": "HTTP 400", "404": "HTTP 404",
+    "422": "HTTP 422", "401": "HTTP 401",
+}  # fmt: skip
+
+
+def test_complete_unreadable_answer_ends_the_request_with_its_reason() -> None:
+    with Server() as server:
+        for fault, reason in RECORDED.items():
+            with pytest.raises(RequestFailed, match=reason):
+                ask(server, chat(f"fault:{fault}"))
+
+
+def test_complete_passing_fault_asks_for_another_attempt() -> None:
+    with Server() as server:
+        for fault in ("408", "409", "429", "500", "502", "503", "reset", "reset-body"):
+            with pytest.raises(RetryLater):
+                ask(server, chat(f"fault:{fault}"))
+        for fault in ("slow-headers", "slow-body"):
+            with pytest.raises(RetryLater, match=r"no answer within 0\.2 s"):
+                ask(server, chat(f"fault:{fault}"), timeout=0.2)
+        with pytest.raises(RetryLater) as later:
+            ask(server, chat("fault:429-retry-after"))
+        assert later.value.retry_after == 1.0
+
+
+def test_complete_no_server_asks_for_another_attempt() -> None:
+    with Server() as server:
+        pass
+    with pytest.raises(RetryLater, match="connection failed"):
+        ask(server, chat("x"))
+
+
+def test_complete_empty_plain_completion_is_an_answer_only_where_a_stop_text_can_come_first() -> None:
+    with Server() as server:
+        stopped = chat("fault:empty", sampling=Sampling(stop=("\n",)))
+        assert ask(server, stopped, chat=False).text == ""
+        with pytest.raises(RequestFailed, match="empty"):
+            ask(server, chat("fault:empty"), chat=False)
+
+
+def test_complete_echoed_key_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+    with Server(echo="key") as server:
+        assert "Bearer [key]" in str(ask(server, chat("x")).text)
+        with pytest.raises(RequestFailed) as failed:
+            ask(server, chat("fault:401"))
+    assert failed.value.refused
+    assert "[key]" in str(failed.value) and "planted" not in str(failed.value)
+
+
+def test_server_without_key_says_which_variable_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_KEY", raising=False)
+    with pytest.raises(ModelError, match="MY_KEY is not set"):
+        OpenAIServer(OpenAIModel(backend="openai", model="toy", api_key_env="MY_KEY"))
+
+
+def test_retry_after_seconds_date_and_nonsense() -> None:
+    assert retry_after({"retry-after": "2.5"}) == 2.5
+    assert retry_after({"retry-after-ms": "500", "retry-after": "9"}) == 0.5
+    assert 8 < (retry_after({"retry-after": formatdate(time.time() + 10)}) or 0) <= 10
+    assert retry_after({"retry-after": formatdate(time.time() - 10)}) == 0
+    assert retry_after({"retry-after": "soon"}) is None
+    assert retry_after({}) is None
+
+
+# ---------------------------------------------------------------- token probabilities
+
+
+def test_score_reads_every_form_of_served_log_probs() -> None:
+    # lamp e^-0.5 = 0.6065, river e^-1.5 = 0.2231, the e^-2 = 0.1353: unseen 0.0350 goes to "bread", the one not
+    # found; the candidates' sum is 0.6065 + 0.2231 + 0.0350 = 0.8647.
+    prompt = chat("The thing is a", candidates=("river", "lamp", "bread"))
+    expected = [math.log(p / 0.864665) for p in (0.223130, 0.606531, 0.035004)]
+    for options, form in (({}, "chat"), ({"chat": False}, "mapping"), ({"chat": False}, "llama.cpp")):
+        with Server(echo=form) as server:
+            answer = ask(server, prompt, top_logprobs=20, **options)
+        assert answer.text is None and answer.error is None
+        assert answer.log_probs == pytest.approx(expected, abs=1e-4)
+        assert answer.coverage == pytest.approx(0.829661, abs=1e-5)
+        assert answer.estimator == "top_logprobs_renormalised"
+
+
+def test_candidate_log_probs_shown_tokens_all_candidates_is_the_published_recipe() -> None:
+    # p = 0.5 and 0.3 shown; the other two of four share 1 - 0.8: 0.1 each.
+    found, coverage = candidate_log_probs([(" a", math.log(0.5)), ("b", math.log(0.3))], ("a", "b", "c", "d"))
+    assert [math.exp(p) for p in found if p is not None] == pytest.approx([0.5, 0.3, 0.1, 0.1])
+    assert coverage == pytest.approx(0.8)
+
+
+def test_candidate_log_probs_sums_both_spellings_and_needs_the_whole_word() -> None:
+    top = [(" lazy", math.log(0.3)), ("lazy", math.log(0.1)), (" la", math.log(0.4)), (" Calm", math.log(0.2))]
+    found, coverage = candidate_log_probs(top, ("lazy", "calm"))
+    assert coverage == pytest.approx(0.4)
+    assert found[0] == pytest.approx(0.0)  # nothing is left unseen for "calm": P("lazy") = 1
+    assert found[1] is None
+
+
+def test_candidate_log_probs_none_found_is_missing() -> None:
+    assert candidate_log_probs([(" the", -0.1)], ("lazy", "calm")) == ((None, None), 0.0)
+
+
+def test_top_log_probs_of_nonsense_is_none() -> None:
+    for served in (None, 3, {}, {"content": []}, {"content": [3]}, {"top_logprobs": [None]}, {"content": None}):
+        assert top_log_probs({"logprobs": served}) is None
+
+
+def test_score_server_without_log_probs_is_unsupported_with_a_sentence() -> None:
+    prompt = chat("The thing is a", candidates=("river", "lamp"))
+    with Server() as server:
+        server.top_logprobs = None
+        answer = ask(server, prompt, top_logprobs=5)
+        assert answer.finish_reason == UNSUPPORTED and "without token probabilities" in str(answer.error)
+        model = OpenAIServer(OpenAIModel(backend="openai", model="toy", base_url=server.url))
+        assert "top_logprobs" in str(model.unsupported(prompt))

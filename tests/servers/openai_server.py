@@ -1,0 +1,323 @@
+"""A loopback OpenAI-compatible server whose answers, delays and faults are the test's.
+
+Run as a program it prints its port and serves until it is stopped; `Server` runs it in a thread. The prompt
+says what goes wrong: "fault:NAME" always, "fault:NAME*2" the first two times that this body is seen.
+GET /stats tells how often each body was answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import hashlib
+import json
+import random
+import re
+import socket
+import struct
+import threading
+import time
+from email.utils import formatdate
+from typing import Any
+
+FAULT = re.compile(r"fault:([\w-]+)(?:\*(\d+))?")
+WORDS = ["river", "stone", "lamp", "bread", "window", "garden", "letter", "winter", "copper", "paper", "meadow"]
+
+
+class Server:
+    """The server: ``latency`` in seconds (``jitter`` adds up to as much again), ``capacity`` requests at once."""
+
+    def __init__(self, latency: float = 0.0, jitter: float = 0.0, capacity: int | None = None, echo: str = "") -> None:
+        self.latency = latency
+        self.jitter = jitter
+        self.capacity = capacity
+        self.echo = echo
+        self.answered: dict[str, int] = {}
+        """Hash of a body -> how often it was answered in full."""
+        self.seen: dict[str, int] = {}
+        self.faults: dict[str, int] = {}
+        self.connections = 0
+        self.in_flight = 0
+        self.most_in_flight = 0
+        self.count = True
+        self.top_logprobs: list[tuple[str, float]] | None = [(" lamp", -0.5), ("river", -1.5), (" the", -2.0)]
+        self.files: dict[str, bytes] = {}
+        self.batches: dict[str, dict[str, Any]] = {}
+        self.batch_plan: list[str] = []
+        """What becomes of the next batches: completed, expired, failed; completed when it runs out."""
+        self.batch_polls = 1
+        """Polls until a batch ends."""
+
+    # ---- life
+
+    def __enter__(self) -> Server:
+        ready = threading.Event()
+
+        async def serve() -> None:
+            self.loop, self.stopping = asyncio.get_running_loop(), asyncio.Event()
+            await self.start()
+            ready.set()
+            await self.stopping.wait()
+            self.server.close()
+
+        self.thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+        self.thread.start()
+        ready.wait()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.loop.call_soon_threadsafe(self.stopping.set)
+        self.thread.join()
+
+    async def start(self, port: int = 0) -> None:
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", port, backlog=1024)
+        self.port = self.server.sockets[0].getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    # ---- HTTP
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with (
+            contextlib.closing(writer),
+            contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError),
+        ):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                line, *headers = head.decode("latin-1").split("\r\n")
+                method, path, _ = line.split(" ", 2)
+                fields = {key.strip().lower(): value.strip() for key, _, value in (h.partition(":") for h in headers)}
+                body = await reader.readexactly(int(fields.get("content-length", 0)))
+                if not await self.answer(method, path, fields, body, writer):
+                    break
+
+    async def answer(
+        self, method: str, path: str, headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter
+    ) -> bool:
+        """One request; whether the connection stays open."""
+        if path == "/stats":
+            return await self.send(writer, 200, self.stats())
+        if "/files" in path or "/batches" in path:
+            return await self.send(writer, *self.batch_api(method, path, headers, body))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            return await self.complete(path, headers, body, writer)
+        finally:
+            self.in_flight -= 1
+
+    async def complete(self, path: str, headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter) -> bool:
+        request = json.loads(body)
+        key = hashlib.sha256(body).hexdigest()
+        if self.count:
+            self.seen[key] = self.seen.get(key, 0) + 1
+        prompt = request["messages"][-1]["content"] if "messages" in request else request["prompt"]
+        if self.capacity is not None and self.in_flight > self.capacity:
+            self.faults["capacity"] = self.faults.get("capacity", 0) + 1
+            return await self.send(writer, 429, error("too many requests at once"))
+        wanted = FAULT.search(prompt)
+        fault = wanted[1] if wanted and (wanted[2] is None or self.seen[key] <= int(wanted[2])) else None
+        if fault:
+            self.faults[fault] = self.faults.get(fault, 0) + 1
+        if self.latency:
+            await asyncio.sleep(self.latency + random.uniform(0, self.jitter))
+        match fault:
+            case "429":
+                return await self.send(writer, 429, error("slow down"))
+            case "429-retry-after":
+                return await self.send(writer, 429, error("slow down"), {"Retry-After": "1"})
+            case "429-date":
+                return await self.send(writer, 429, error("slow down"), {"Retry-After": formatdate(time.time() + 1)})
+            case "408" | "409" | "500" | "502" | "503":
+                return await self.send(writer, int(fault), error("try again"))
+            case "400" | "404" | "422":
+                return await self.send(writer, int(fault), error("no such thing"))
+            case "401":
+                return await self.send(writer, 401, error(f"bad key {headers.get('authorization')}"))
+            case "context":
+                too_long = error("This model's maximum context length is 8 tokens", code="context_length_exceeded")
+                return await self.send(writer, 400, too_long)
+            case "slow-headers":
+                await asyncio.sleep(30)
+            case "reset":
+                return self.reset(writer)
+        answer = self.reply(path, request, prompt, fault, headers)
+        content = json.dumps(answer).encode()
+        match fault:
+            case "invalid-json":
+                content = b"<html>welcome to the proxy</html>"
+            case "truncated-json":
+                content = content[: len(content) // 2]
+            case "schema":
+                content = b'{"result": "a text that is no completion"}'
+            case "list":
+                content = b"[1, 2]"
+            case "not-utf8":
+                content = content.replace(b"river", b"\xff\xfe")
+            case "slow-body" | "reset-body":
+                writer.write(head_of(200, len(content)) + content[: len(content) // 2])
+                await writer.drain()
+                if fault == "reset-body":
+                    return self.reset(writer)
+                await asyncio.sleep(30)
+        if self.count:
+            self.answered[key] = self.answered.get(key, 0) + 1
+        writer.write(head_of(200, len(content)) + content)
+        await writer.drain()
+        return True
+
+    @staticmethod
+    def reset(writer: asyncio.StreamWriter) -> bool:
+        """Close with a RST, not a FIN."""
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
+        return False
+
+    async def send(
+        self, writer: asyncio.StreamWriter, status: int, content: Any, headers: dict[str, str] | None = None
+    ) -> bool:
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        writer.write(head_of(status, len(body), headers) + body)
+        await writer.drain()
+        return True
+
+    # ---- answers
+
+    def reply(
+        self, path: str, request: dict[str, Any], prompt: str, fault: str | None, headers: dict[str, str]
+    ) -> dict[str, Any]:
+        """A completion whose words depend on the body alone."""
+        rng = random.Random(json.dumps(request, sort_keys=True))
+        text: Any = " ".join(["river", *rng.choices(WORDS, k=8)])
+        if self.echo == "key":
+            text += f" {headers.get('authorization')}"
+        finish = {"content-filter": "content_filter", "length": "length"}.get(fault or "", "stop")
+        text = {"empty": "", "null": None, "number": 7, "content-filter": None, "html": "<b>&"}.get(fault or "", text)
+        chat = path.endswith("/chat/completions")
+        choice: dict[str, Any] = {"index": 0, "finish_reason": finish}
+        choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+        if self.top_logprobs and request.get("logprobs"):
+            pairs = self.top_logprobs
+            if chat or self.echo == "llama.cpp":
+                top = [{"token": token, "logprob": value, "bytes": None} for token, value in pairs]
+                choice["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
+            else:
+                choice["logprobs"] = {"top_logprobs": [dict(pairs)], "tokens": [pairs[0][0]]}
+        return {
+            "id": "cmpl-1", "object": "chat.completion" if chat else "text_completion", "created": 1,
+            "model": f"{request['model']}-served",
+            "system_fingerprint": "fp_two" if fault == "fingerprint" else "fp_one",
+            "choices": [choice],
+            "usage": {"prompt_tokens": len(prompt.split()), "completion_tokens": 9, "total_tokens": 9},
+        }  # fmt: skip
+
+    def stats(self) -> dict[str, Any]:
+        repeated = sum(times > 1 for times in self.answered.values())
+        return {
+            "answered": sum(self.answered.values()), "bodies": len(self.answered), "repeated": repeated,
+            "faults": self.faults, "connections": self.connections, "most_in_flight": self.most_in_flight,
+        }  # fmt: skip
+
+    # ---- the Batch endpoint
+
+    def batch_api(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, Any]:
+        steps = path.split("?")[0].strip("/").split("/")[1:]
+        if steps[0] == "files" and method == "POST":
+            name = f"file-{len(self.files) + 1}"
+            self.files[name] = multipart_file(headers["content-type"], body)
+            return 200, {"id": name, "object": "file", "bytes": len(body), "created_at": 1, "filename": "in.jsonl",
+                         "purpose": "batch", "status": "processed"}  # fmt: skip
+        if steps[0] == "files" and steps[-1] == "content":
+            return (200, self.files[steps[1]]) if steps[1] in self.files else (404, error("no such file"))
+        if method == "POST":
+            request = json.loads(body)
+            batch = {
+                "id": f"batch-{len(self.batches) + 1}", "object": "batch", "endpoint": request["endpoint"],
+                "input_file_id": request["input_file_id"], "completion_window": "24h", "created_at": 1,
+                "status": "in_progress", "metadata": request.get("metadata"), "polls": 0,
+                "plan": self.batch_plan.pop(0) if self.batch_plan else "completed",
+            }  # fmt: skip
+            self.batches[batch["id"]] = batch
+            return 200, batch
+        if len(steps) == 1:
+            return 200, {"object": "list", "data": list(self.batches.values()), "has_more": False}
+        batch = self.batches[steps[1]]
+        batch["polls"] += 1
+        if batch["status"] == "in_progress" and batch["polls"] >= self.batch_polls:
+            self.end_batch(batch)
+        return 200, batch
+
+    def end_batch(self, batch: dict[str, Any]) -> None:
+        batch["status"] = batch["plan"]
+        if batch["plan"] == "failed":
+            batch["errors"] = {"object": "list", "data": [{"code": "invalid", "message": "the file is not liked"}]}
+            return
+        lines = [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
+        done = lines[: len(lines) // 2] if batch["plan"] == "expired" else lines
+        output, errors = [], []
+        for line in done:
+            request = line["body"]
+            prompt = request["messages"][-1]["content"] if "messages" in request else request["prompt"]
+            wanted = FAULT.search(prompt)
+            key = hashlib.sha256(json.dumps(request).encode()).hexdigest()
+            self.seen[key] = self.seen.get(key, 0) + 1
+            fault = wanted[1] if wanted and (wanted[2] is None or self.seen[key] <= int(wanted[2])) else None
+            row = {"id": "r", "custom_id": line["custom_id"], "error": None}
+            if fault in ("400", "429", "500"):
+                row["response"] = {"status_code": int(fault), "request_id": "q", "body": error("no")}
+                errors.append(row)
+                continue
+            self.answered[key] = self.answered.get(key, 0) + 1
+            reply = self.reply(batch["endpoint"], request, prompt, fault, {})
+            row["response"] = {"status_code": 200, "request_id": "q", "body": reply}
+            output.append(row)
+        for line in lines[len(done) :]:
+            expired = {"code": "batch_expired", "message": "This request could not be executed in time."}
+            errors.append({"id": "r", "custom_id": line["custom_id"], "response": None, "error": expired})
+        for field, rows in (("output_file_id", output), ("error_file_id", errors)):
+            if rows:
+                name = f"file-{len(self.files) + 1}"
+                self.files[name] = "".join(json.dumps(row) + "\n" for row in reversed(rows)).encode()
+                batch[field] = name
+
+
+def multipart_file(content_type: str, body: bytes) -> bytes:
+    """The part named "file"."""
+    boundary = content_type.split("boundary=")[1].strip('"').encode()
+    for part in body.split(b"--" + boundary):
+        head, _, content = part.partition(b"\r\n\r\n")
+        if b'name="file"' in head:
+            return content.removesuffix(b"\r\n")
+    raise ValueError("no file in the form")
+
+
+def error(message: str, code: str | None = None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": code}}
+
+
+def head_of(status: int, length: int, headers: dict[str, str] | None = None) -> bytes:
+    more = "".join(f"{key}: {value}\r\n" for key, value in (headers or {}).items())
+    return (f"HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n").encode()
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--latency", type=float, default=0.0)
+    parser.add_argument("--jitter", type=float, default=0.0)
+    parser.add_argument("--capacity", type=int)
+    parser.add_argument("--no-count", action="store_true", help="keep no record of bodies")
+    options = parser.parse_args()
+    server = Server(options.latency, options.jitter, options.capacity)
+    server.count = not options.no_count
+    await server.start()
+    print(server.port, flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
