@@ -29,6 +29,7 @@ ALLOWED = {
 CONFINED = {
     "torch": {
         "lm/local.py",
+        "lm/local_text.py",
         "lm/scoring.py",
         "lm/gguf.py",
         "lm/cluster.py",

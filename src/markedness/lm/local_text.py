@@ -1,0 +1,262 @@
+"""Text from a local model: batched sampling in which a draw depends on its own seed, not on its neighbours.
+
+transformers' ``generate`` draws a whole batch from one generator, so a text would change with the batch it is in; it
+also computes finished rows to the end. Here every draw brings its uniforms, equal prompts are read once, and finished
+rows leave the batch.
+
+Rounding depends on the shape of a batch. In float32 and float64 that does not reach the text in practice; in bfloat16
+a draw can differ where two tokens nearly tie, when the batch it stands in has another size.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from markedness.records import Sampling
+
+NUCLEUS = 1024
+"""Most probable tokens among which the nucleus is looked for first: sorting 262,144 costs more than the model."""
+TAIL = 8
+"""Tokens decoded before the newest ones, beyond the stop text's length, to see a stop that spans tokens."""
+
+
+@dataclass
+class Job:
+    """One text to be drawn."""
+
+    prompt: tuple[int, ...]
+    """Token ids, special tokens included."""
+    uniforms: np.ndarray
+    """One number in [0, 1) for each token that may be drawn; its length is the most tokens there will be."""
+    sampling: Sampling
+    stop: tuple[str, ...] = ()
+    context: tuple[int, ...] = ()
+    """The prompt's last tokens where the text continues them; none where it is an answer."""
+    tokens: list[int] = field(default_factory=list)
+    finish_reason: str | None = None
+
+
+def choose(logits: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """Draw one token per row by inverting the cumulative distribution of its nucleus.
+
+    Parameters
+    ----------
+    logits
+        (rows, vocabulary).
+    temperature
+        (rows,); 0 takes the most probable token.
+    top_p
+        (rows,); the nucleus is the fewest most probable tokens whose probabilities sum to at least this.
+    uniform
+        (rows,), in [0, 1).
+
+    Returns
+    -------
+    torch.Tensor
+        (rows,) token ids.
+    """
+    logits = logits.float()
+    greedy = temperature == 0
+    scaled = logits / torch.where(greedy, 1.0, temperature)[:, None]
+    log_total = torch.logsumexp(scaled, dim=-1, keepdim=True)
+    top, ids = scaled.topk(min(NUCLEUS, scaled.shape[-1]), dim=-1)
+    probabilities = (top - log_total).double().exp()
+    tokens = ids.gather(1, _invert(probabilities, top_p, uniform)[:, None])[:, 0]
+    wider = ~greedy & (probabilities.sum(-1) < top_p)
+    for row in wider.nonzero()[:, 0].tolist():
+        whole = (scaled[row] - log_total[row]).double().exp()
+        order = whole.argsort(descending=True) if top_p[row] < 1 else torch.arange(len(whole), device=whole.device)
+        place = _invert(whole[order][None], top_p[row, None], uniform[row, None])
+        tokens[row] = order[place[0]]
+    return torch.where(greedy, logits.argmax(-1), tokens)
+
+
+def _invert(probabilities: torch.Tensor, top_p: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """Place per row: where the cumulative sum of the nucleus first exceeds uniform times its mass."""
+    before = probabilities.cumsum(-1) - probabilities
+    nucleus = torch.where((before < top_p[:, None]) | (top_p[:, None] >= 1), probabilities, 0.0)
+    cumulative = nucleus.cumsum(-1)
+    place = torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)[:, 0]
+    last = (nucleus > 0).cumsum(-1).argmax(-1)  # a uniform close to 1 may round to the end
+    return torch.minimum(place, last)
+
+
+class _Decoder(Protocol):
+    """The rows under way: fed with tokens, thinned out as they finish."""
+
+    def start(self) -> torch.Tensor:
+        """Read the prompts; logits (rows, vocabulary) of each row's first token."""
+        ...
+
+    def step(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Feed one token per row; logits (rows, vocabulary) of the next."""
+        ...
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Keep these rows only."""
+        ...
+
+
+class _Causal:
+    """A causal model: equal prompts are read once, padded on the left, with the positions that padding shifts."""
+
+    def __init__(self, model: Any, prompts: Sequence[tuple[int, ...]], pad: int) -> None:
+        self.model = model
+        distinct = list(dict.fromkeys(prompts))
+        width = max(map(len, distinct))
+        device = model.device
+        self.ids = torch.tensor([[pad] * (width - len(ids)) + list(ids) for ids in distinct], device=device)
+        self.mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in distinct], device=device)
+        place = {ids: row for row, ids in enumerate(distinct)}
+        self.rows = torch.tensor([place[ids] for ids in prompts], device=device)
+        self.past: Any = None
+        known = inspect.signature(model.forward).parameters
+        self.takes_positions = "position_ids" in known
+        self.last_only = {"logits_to_keep": 1} if "logits_to_keep" in known else {}
+
+    def start(self) -> torch.Tensor:
+        logits = self._forward(self.ids, (self.mask.cumsum(-1) - 1).clamp(min=0))
+        self.select(self.rows)
+        return logits[self.rows]
+
+    def step(self, tokens: torch.Tensor) -> torch.Tensor:
+        self.mask = torch.cat([self.mask, self.mask.new_ones(len(tokens), 1)], dim=1)
+        return self._forward(tokens[:, None], self.mask.sum(-1, keepdim=True) - 1)
+
+    def select(self, rows: torch.Tensor) -> None:
+        self.mask = self.mask[rows]
+        self.past.batch_select_indices(rows)
+
+    def _forward(self, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        more = {"position_ids": positions} if self.takes_positions else {}
+        out = self.model(
+            input_ids=ids, attention_mask=self.mask, past_key_values=self.past, use_cache=True, **more, **self.last_only
+        )
+        self.past = out.past_key_values
+        return out.logits[:, -1]
+
+
+class _EncoderDecoder:
+    """An encoder-decoder model: equal prompts are encoded once, padded on the right."""
+
+    def __init__(self, model: Any, prompts: Sequence[tuple[int, ...]], pad: int) -> None:
+        self.model = model
+        distinct = list(dict.fromkeys(prompts))
+        width = max(map(len, distinct))
+        self.ids = torch.tensor([list(ids) + [pad] * (width - len(ids)) for ids in distinct], device=model.device)
+        self.mask = torch.tensor(
+            [[1] * len(ids) + [0] * (width - len(ids)) for ids in distinct], device=model.device
+        )  # fmt: skip
+        place = {ids: row for row, ids in enumerate(distinct)}
+        self.rows = torch.tensor([place[ids] for ids in prompts], device=model.device)
+        self.past: Any = None
+
+    def start(self) -> torch.Tensor:
+        self.encoded = self.model.get_encoder()(input_ids=self.ids, attention_mask=self.mask)
+        self.encoded.last_hidden_state = self.encoded.last_hidden_state[self.rows]
+        self.mask = self.mask[self.rows]
+        first = self.model.generation_config.decoder_start_token_id
+        first = self.model.config.decoder_start_token_id if first is None else first
+        return self.step(torch.full((len(self.rows),), first, device=self.model.device))
+
+    def step(self, tokens: torch.Tensor) -> torch.Tensor:
+        out = self.model(
+            encoder_outputs=self.encoded, attention_mask=self.mask, decoder_input_ids=tokens[:, None],
+            past_key_values=self.past, use_cache=True,
+        )  # fmt: skip
+        self.past = out.past_key_values
+        return out.logits[:, -1]
+
+    def select(self, rows: torch.Tensor) -> None:
+        self.mask = self.mask[rows]
+        self.encoded.last_hidden_state = self.encoded.last_hidden_state[rows]
+        self.past.batch_select_indices(rows)
+
+
+@torch.inference_mode()
+def draw(model: Any, tokenizer: Any, jobs: Sequence[Job], ends: frozenset[int]) -> None:
+    """Fill in ``tokens`` and ``finish_reason`` of each job.
+
+    Parameters
+    ----------
+    model, tokenizer
+        Causal or encoder-decoder.
+    jobs
+        Drawn together, as one batch.
+    ends
+        Token ids that end a text.
+
+    Raises
+    ------
+    ValueError
+        When the logits are not finite: the model overflows in its dtype.
+    """
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+    kind = _EncoderDecoder if model.config.is_encoder_decoder else _Causal
+    decoder: _Decoder = kind(model, [job.prompt for job in jobs], pad)
+    rows = list(jobs)
+    logits = decoder.start()
+    while True:
+        if not bool(torch.isfinite(logits.amax(-1)).all()):
+            raise ValueError(f"logits are not finite in {str(logits.dtype).removeprefix('torch.')}")
+        tokens = choose(logits, *_settings(rows, logits.device))
+        for job, token in zip(rows, tokens.tolist(), strict=True):
+            if job.finish_reason is None:
+                _take(job, token, tokenizer, ends)
+        going = [row for row, job in enumerate(rows) if job.finish_reason is None]
+        if not going:
+            return
+        if len(rows) - len(going) >= max(1, len(rows) // 8):  # thinning out copies the cache: not for every row
+            kept = torch.tensor(going, device=logits.device)
+            decoder.select(kept)
+            tokens, rows = tokens[kept], [rows[row] for row in going]
+        logits = decoder.step(tokens)
+
+
+def _settings(rows: Sequence[Job], device: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Temperature, top-p and this step's uniform of each row; a finished row's uniform is not used."""
+    temperature = [job.sampling.temperature for job in rows]
+    top_p = [job.sampling.top_p for job in rows]
+    uniform = [job.uniforms[min(len(job.tokens), len(job.uniforms) - 1)] for job in rows]
+    return (
+        torch.tensor(temperature, dtype=torch.float32, device=device),
+        torch.tensor(top_p, dtype=torch.float64, device=device),
+        torch.tensor(uniform, dtype=torch.float64, device=device),
+    )
+
+
+def _take(job: Job, token: int, tokenizer: Any, ends: frozenset[int]) -> None:
+    """Append one token and see whether the text ends with it."""
+    if token in ends:
+        job.finish_reason = "stop"
+        return
+    job.tokens.append(token)
+    if job.stop:
+        tail = job.tokens[-(max(map(len, job.stop)) + TAIL) :]
+        newest = tokenizer.decode(tail, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        if any(stop in newest for stop in job.stop):
+            job.finish_reason = "stop"
+            return
+    if len(job.tokens) == len(job.uniforms):
+        job.finish_reason = "length"
+
+
+def text_of(job: Job, tokenizer: Any) -> str:
+    """The drawn text up to its stop, which is left out; its leading space, if any, is kept.
+
+    Some tokenizers drop the space before the first token they decode, so the prompt's last tokens are decoded with it.
+    """
+
+    def decode(tokens: list[int]) -> str:
+        return str(tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    context = list(job.context)
+    text = decode(context + job.tokens)[len(decode(context)) :]
+    places = [place for stop in job.stop if (place := text.find(stop)) >= 0]
+    return text[: min(places)] if places else text

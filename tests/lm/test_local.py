@@ -1,0 +1,231 @@
+"""The transformers backend on tiny models: batches change no number and no text, and what is wrong is said."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="skipped: torch is not installed (pip install 'markedness[local]')")
+
+from markedness.lm.base import Draw, ModelError  # noqa: E402
+from markedness.lm.config import TransformersModel  # noqa: E402
+from markedness.lm.local import LocalModel  # noqa: E402
+from markedness.records import Completion, Prompt, Sampling  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tiny_models import MODELS  # noqa: E402
+
+TEXTS = (
+    'The person who says " the rain " is', 'the people say: " they are walking " they are', "he says he is",
+    "she says she is", "they are always", "a person who is kind tends to be", "the old man and the song are",
+    'the person says: " bread bread bread bread bread " the person is', "he says he is",
+)  # fmt: skip
+CANDIDATES = ("lazy", "brave", "kind", "loud", "calm", "zzz")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("models")
+    for name, build in MODELS.items():
+        build(root / name)
+    return root
+
+
+def local(folder: Path, name: str, **more) -> LocalModel:
+    settings = {"dtype_text": "float64", "dtype_scores": "float64", "batch_size": 4} | more
+    return LocalModel(TransformersModel(backend="transformers", path=name, **settings), folder, seed=7)
+
+
+def ask(model: LocalModel, prompts: list[Prompt]) -> list[Completion]:
+    draws = [Draw(prompt, sample, model.request(prompt)) for prompt in prompts for sample in range(prompt.samples)]
+    return asyncio.run(model.complete(draws))
+
+
+def scored(text: str, **more) -> Prompt:
+    return Prompt("p", "g", completion=text, candidates=CANDIDATES, **more)
+
+
+def read_one_by_one(model, tokenizer, name: str, text: str) -> torch.Tensor:
+    """Ln P over the vocabulary, as plainly as it can be written: one sequence, all logits."""
+    with torch.no_grad():
+        if name == "gpt2":
+            ids = torch.tensor([tokenizer(text)["input_ids"]])
+            logits = model(input_ids=ids).logits[0, -1]
+        elif name == "roberta":
+            ids = torch.tensor([tokenizer(f"{text} <mask>")["input_ids"]])
+            logits = model(input_ids=ids).logits[0, -2]
+        else:
+            ids = torch.tensor([tokenizer(f"{text} <extra_id_0>")["input_ids"]])
+            sentinel = tokenizer.convert_tokens_to_ids("<extra_id_0>")
+            logits = model(input_ids=ids, decoder_input_ids=torch.tensor([[0, sentinel]])).logits[0, 1]
+    return torch.log_softmax(logits, -1)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_score_batched_equals_one_by_one(folder: Path, name: str) -> None:
+    model = local(folder, name)
+    answers = ask(model, [scored(text) for text in TEXTS])
+    for text, answer in zip(TEXTS, answers, strict=True):
+        log_probs = read_one_by_one(model.load("float64"), model.tokenizer, name, text)
+        for candidate, value in zip(CANDIDATES[:-1], answer.log_probs, strict=False):
+            (token,) = model.tokenizer(f" {candidate}", add_special_tokens=False)["input_ids"]
+            assert value == pytest.approx(float(log_probs[token]), abs=1e-9)
+    assert answers[2].estimator == "exact" and answers[2] == answers[8]
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_score_of_a_candidate_of_several_tokens_is_missing_with_a_reason(folder: Path, name: str) -> None:
+    (answer,) = ask(local(folder, name), [scored("he says he is")])
+    assert answer.log_probs[-1] is None and None not in answer.log_probs[:-1]
+    assert answer.reasons == (*(None,) * 5, "'zzz' is not a single token after this prompt")
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_perplexity_batched_equals_one_by_one(folder: Path, name: str) -> None:
+    model = local(folder, name)
+    answers = ask(model, [Prompt("p", "g", completion=text, perplexity=True) for text in TEXTS])
+    net, tokenizer = model.load("float64"), model.tokenizer
+    for text, answer in zip(TEXTS, answers, strict=True):
+        ids = tokenizer(text)["input_ids"]
+        with torch.no_grad():
+            if name == "gpt2":
+                steps = torch.log_softmax(net(input_ids=torch.tensor([ids])).logits[0], -1)
+                each = [float(steps[i - 1, ids[i]]) for i in range(1, len(ids))]
+            else:
+                blank = tokenizer.convert_tokens_to_ids("<mask>" if name == "roberta" else "<extra_id_0>")
+                places = range(1, len(ids) - 1) if name == "roberta" else range(len(ids) - 1)
+                each = []
+                for i in places:
+                    hidden = torch.tensor([[*ids[:i], blank, *ids[i + 1 :]]])
+                    more = {} if name == "roberta" else {"decoder_input_ids": torch.tensor([[0, blank]])}
+                    logits = net(input_ids=hidden, **more).logits[0, i if name == "roberta" else 1]
+                    each.append(float(torch.log_softmax(logits, -1)[ids[i]]))
+        assert answer.log_probs == (pytest.approx(sum(each) / len(each), abs=1e-9),)
+        assert answer.completion_tokens == len(each)
+
+
+def test_perplexity_of_one_token_is_refused_by_a_causal_model(folder: Path) -> None:
+    (answer,) = ask(local(folder, "gpt2"), [Prompt("p", "g", completion="the", perplexity=True)])
+    assert answer.log_probs == () and "no perplexity" in (answer.error or "")
+
+
+def test_score_beyond_the_context_fails_alone(folder: Path) -> None:
+    long = f'he says: " {"rain " * 80}" he is'
+    answers = ask(local(folder, "gpt2"), [scored(long), scored("he says he is")])
+    assert "tokens and the model reads 64" in (answers[0].error or "")
+    assert answers[1].error is None
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_score_with_overflow_cut_loses_words_of_the_text_not_of_the_template(folder: Path, name: str) -> None:
+    text = "rain " * 80 + "sun"
+    model = local(folder, name, overflow="cut")
+    (cut,) = ask(model, [scored(f'he says: " {text} " he is', cut=text)])
+    assert cut.error is None and cut.cut_tokens is not None and cut.prompt_tokens is not None
+    # 64 tokens are read at most; with one word more it would not fit
+    assert cut.prompt_tokens == 64
+    kept = 81 - cut.cut_tokens
+    (same,) = ask(model, [scored(f'he says: " {" ".join(["rain"] * kept)} " he is')])
+    assert same.log_probs == cut.log_probs
+
+
+def test_score_of_a_text_with_a_mask_of_its_own_fails(folder: Path) -> None:
+    (answer,) = ask(local(folder, "roberta"), [scored("he says <mask> is")])
+    assert "not unique" in (answer.error or "")
+
+
+def written(text: str, **more) -> Prompt:
+    sampling = Sampling(**({"temperature": 1.0, "top_p": 0.9, "max_tokens": 12} | more))
+    return Prompt("p", "g", completion=text, sampling=sampling, samples=3)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5"])
+def test_text_does_not_depend_on_the_batch(folder: Path, name: str) -> None:
+    prompts = [written(text) for text in TEXTS[:-1]]
+    together = ask(local(folder, name, batch_size=64), prompts)
+    alone = ask(local(folder, name, batch_size=1), prompts)
+    assert together == alone
+    assert len({answer.text for answer in together}) > 8  # 24 draws: samples of one prompt differ
+
+
+def test_text_at_temperature_zero_is_that_of_transformers(folder: Path) -> None:
+    for name in ("gpt2", "t5"):
+        model = local(folder, name)
+        answers = ask(model, [written(text, temperature=0.0) for text in TEXTS[:3]])
+        for text, answer in zip(TEXTS[:3], answers[::3], strict=True):
+            ids = torch.tensor([model.tokenizer(text)["input_ids"]])
+            out = model.load("float64").generate(input_ids=ids, do_sample=False, max_new_tokens=12)[0]
+            new = out[1:] if name == "t5" else out[ids.shape[1] :]
+            assert answer.text.strip() == model.tokenizer.decode(new, skip_special_tokens=True).strip()
+
+
+def test_text_stops_before_its_stop_and_counts_tokens(folder: Path) -> None:
+    model = local(folder, "gpt2")
+    free = ask(model, [written("he says he is", max_tokens=30)])[0]
+    assert free.finish_reason == "length" and free.completion_tokens == 30 and free.prompt_tokens == 4
+    stop = (free.text or "")[10:12]
+    # the uniforms of a draw hang on its request, and the stop is part of it: compare with its own text
+    held = ask(model, [written("he says he is", max_tokens=30, stop=(stop, "never there"))])
+    for answer in held:
+        assert stop not in (answer.text or "")
+        assert answer.finish_reason == "stop" or answer.completion_tokens == 30
+
+
+def test_choose_follows_the_nucleus_distribution() -> None:
+    from markedness.lm.local_text import choose
+
+    logits = torch.log(torch.tensor([[0.5, 0.1, 0.3, 0.1]])).repeat(4, 1)
+    # top-p 0.7 keeps 0.5 and 0.3, renormalised to 0.625 and 0.375: the cut lies at 0.625
+    uniform = torch.tensor([0.0, 0.62, 0.63, 0.999999], dtype=torch.float64)
+    tokens = choose(logits, torch.ones(4), torch.full((4,), 0.7, dtype=torch.float64), uniform)
+    assert tokens.tolist() == [0, 0, 2, 2]
+    # temperature 0 is the most probable token whatever the uniform
+    assert choose(logits, torch.zeros(4), torch.ones(4, dtype=torch.float64), uniform).tolist() == [0] * 4
+
+
+@pytest.mark.parametrize("top_p", [0.95, 1.0])
+def test_choose_beyond_the_first_candidates_draws_from_the_whole_vocabulary(top_p: float) -> None:
+    from markedness.lm.local_text import NUCLEUS, choose
+
+    size = 4 * NUCLEUS  # uniform over the vocabulary: the first NUCLEUS tokens hold a quarter of the mass
+    uniform = torch.linspace(0, 0.999, 200, dtype=torch.float64)
+    tokens = choose(torch.zeros(200, size), torch.ones(200), torch.full((200,), top_p, dtype=torch.float64), uniform)
+    assert len(set(tokens.tolist())) == 200
+    assert math.isclose(float((tokens.double() < NUCLEUS).double().mean()), 0.25, abs_tol=0.05) or top_p < 1
+
+
+def test_masked_model_is_unsupported_for_text_and_loads_nothing(folder: Path) -> None:
+    model = local(folder, "roberta")
+    assert "writes no text" in (model.unsupported(written("he is")) or "")
+    assert model.unsupported(scored("he is")) is None
+    assert not model._models
+
+
+def test_a_missing_model_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"cannot be loaded as a folder beside params\.yaml or a hub id"):
+        ask(local(tmp_path, "models/absent"), [scored("he is")])
+
+
+def test_a_model_without_its_language_head_is_refused(folder: Path, tmp_path: Path) -> None:
+    from transformers import AutoModel
+
+    AutoModel.from_pretrained(folder / "roberta").save_pretrained(tmp_path / "headless")
+    local(folder, "roberta").tokenizer.save_pretrained(tmp_path / "headless")
+    with pytest.raises(ModelError, match="holds no language model"):
+        ask(local(tmp_path, "headless"), [scored("he is")])
+
+
+def test_chat_without_a_template_is_one_sentence(folder: Path) -> None:
+    with pytest.raises(ModelError, match="no chat template; set chat: false"):
+        ask(local(folder, "gpt2", chat=True), [written("he is")])
+
+
+def test_a_fully_cached_run_imports_no_torch() -> None:
+    import subprocess
+
+    code = "import sys, markedness.lm.local; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
