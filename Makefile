@@ -50,8 +50,9 @@ check-machine:
 	  echo "Less than 6 GB of disk are free here: the environment takes 3.5 GB, the embedded model 1.3 GB; free some space."; exit 1; }
 
 $(INSTALLED): pyproject.toml constraints.txt | check-machine
+	@echo "Installing into $(VENV) (about 3 GB, some minutes) ..."
 	$(PYTHON) -m venv $(VENV)
-	pip install --quiet --constraint constraints.txt --editable '.[dev,s3]' 'moto[server]' 'aiobotocore[boto3]' || { \
+	pip install -qq --constraint constraints.txt --editable '.[dev,s3]' 'moto[server]' 'aiobotocore[boto3]' || { \
 	  echo "The installation failed, see above: the first one needs a package registry; after it everything works offline."; exit 1; }
 	touch $@
 
