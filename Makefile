@@ -36,6 +36,7 @@ docs: $(INSTALLED)  ## the documentation, into site/
 	mkdocs build --strict
 
 replicate: $(INSTALLED)  ## how well this reproduces the literature
+	-markedness corpora get
 	markedness literature
 
 bench: $(INSTALLED)  ## speed and memory, as ratios within one run

@@ -118,6 +118,36 @@ def corpora_get(
         raise typer.Exit(1)
 
 
+@app.command()
+def literature(params: ParamsFile = Path("literature.yaml")) -> None:
+    """Audit the published studies' own data and count the printed cells that agree."""
+    loaded = _load(params)
+    from markedness import literature as lit
+    from markedness import pipeline
+    from markedness.store import Store
+
+    failed = 0
+    for model in loaded.run:
+        for audit in loaded.audits:
+            if getattr(loaded.model(model), audit, None) is None:
+                continue
+            try:
+                for stage in STAGES:
+                    pipeline.STAGES[stage](loaded, audit, model)
+            except AuditError as error:
+                print(f"error: {error}", file=sys.stderr)
+                failed += 1
+    made = lit.agreements(loaded.root)
+    store = Store(loaded.root)
+    store.write_csv(loaded.root / "results" / "literature" / "agreement.csv", lit.summary(made))
+    store.write_csv(loaded.root / "results" / "literature" / "cells.csv", lit.cells(made))
+    for a in made:
+        print(f"{a.publication}, table {a.table} ({a.model}): {a.agreeing} of {a.n} cells agree ({a.rule})")
+    if failed:
+        print(f"{failed} studies could not be run; 'markedness corpora get' fetches their data", file=sys.stderr)
+        raise typer.Exit(1)
+
+
 def main() -> None:
     """Exit status: 0 done, 1 done with failures that the output names, 2 wrong use or params."""
     from markedness.params import ParamsError
