@@ -93,6 +93,15 @@ def evaluate(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
     _run(("evaluate",), audit, model, params)
 
 
+@app.command()
+def report(params: ParamsFile = DEFAULT) -> None:
+    """Write reports/index.html and a stereotype card per model; they open from disk, without a network."""
+    loaded = _load(params)
+    from markedness import study
+
+    study.report(loaded)
+
+
 @params_app.command("check")
 def check(params: ParamsFile = DEFAULT) -> None:
     """Check params.yaml: one line per fault, exit status 2."""

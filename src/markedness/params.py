@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator
@@ -30,7 +30,7 @@ class _Study(BaseModel):
     models: dict[str, ModelConfig] = Field(min_length=1)
     seed: int = Field(default=0, ge=0)
     prices: dict[str, Price] = Field(default_factory=dict)
-    report: dict[str, Any] = Field(default_factory=dict)
+    report: ReportParams = Field(default_factory=lambda: ReportParams())
     compare: CompareParams = Field(default_factory=lambda: CompareParams())
     track: TrackParams = Field(default_factory=lambda: TrackParams())
 
@@ -47,7 +47,21 @@ class CompareParams(Strict):
     """``compare``: pairs of models on the same audit."""
 
     confidence_level: float = Field(default=0.95, gt=0, lt=1)
-    n_resamples: int = Field(default=1000, ge=10)
+    n_resamples: int = Field(default=200, ge=10)
+    """Bootstrap replicates of a headline score, where there are clusters enough for a bootstrap."""
+    bootstrap_from: int = Field(default=30, ge=2)
+    """Shared clusters from which the standard error is a bootstrap's; below it a jackknife's."""
+    correction: Literal["holm", "fdr_bh"] = "holm"
+    """Over all pairs of models and headline scores of one audit."""
+
+
+class ReportParams(Strict):
+    """``report``: the pages."""
+
+    table_rows: int = Field(default=500, ge=1)
+    """Rows of a table on a page; the CSV file has all."""
+    examples: int = Field(default=4, ge=0)
+    """Example texts per group."""
 
 
 class TrackParams(Strict):
@@ -72,6 +86,7 @@ class Params:
     """Name -> model config."""
     seed: int
     prices: dict[str, Price]
+    report: ReportParams
     compare: CompareParams
     track: TrackParams
     stages: dict[tuple[str, str], Any]
@@ -132,8 +147,8 @@ def load(path: Path | str = "params.yaml") -> Params:
         raise ParamsError("\n".join(f"{path.name}: {fault}" for fault in faults))
     return Params(
         path=path, root=path.resolve().parent, audits=tuple(study.audits), run=tuple(study.run or study.models),
-        models=dict(study.models), seed=study.seed, prices=study.prices, compare=study.compare, track=study.track,
-        stages=stages, raw=raw,
+        models=dict(study.models), seed=study.seed, prices=study.prices, report=study.report, compare=study.compare,
+        track=study.track, stages=stages, raw=raw,
     )  # fmt: skip
 
 

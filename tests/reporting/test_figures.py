@@ -27,7 +27,8 @@ def test_save_writes_the_specification_with_our_look_and_an_svg(tmp_path: Path) 
 
 def test_save_keeps_what_a_chart_configures_itself(tmp_path: Path) -> None:
     made = figures.specification(chart().configure_axis(labelLimit=50))
-    assert made["config"]["axis"] == {"labelLimit": 50}
+    assert made["config"]["axis"]["labelLimit"] == 50
+    assert made["config"]["axis"]["titleFontSize"] == figures.look()["axis"]["titleFontSize"]
     assert made["config"]["font"] == figures.FONT
 
 

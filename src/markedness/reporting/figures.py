@@ -69,7 +69,11 @@ def look(mode: Literal["light", "dark"] = "light") -> dict[str, Any]:
 def specification(chart: Any) -> dict[str, Any]:
     """The Vega-Lite specification of an altair chart, with our look in place of altair's defaults."""
     made = chart.to_dict()
-    return {**made, "config": {**look(), **{k: v for k, v in made.get("config", {}).items() if k != "view"}}}
+    config = look()
+    for key, own in made.get("config", {}).items():
+        if key != "view":  # altair's default size of a view; ours stands
+            config[key] = {**config[key], **own} if isinstance(own, dict) and key in config else own
+    return {**made, "config": config}
 
 
 def save(chart: Any, stem: Path) -> None:
