@@ -102,6 +102,15 @@ def report(params: ParamsFile = DEFAULT) -> None:
     study.report(loaded)
 
 
+@app.command()
+def track(params: ParamsFile = DEFAULT) -> None:
+    """Tell MLflow what is new: sqlite:///mlflow.db, or MLFLOW_TRACKING_URI."""
+    loaded = _load(params)
+    from markedness import study
+
+    study.track(loaded)
+
+
 @params_app.command("check")
 def check(params: ParamsFile = DEFAULT) -> None:
     """Check params.yaml: one line per fault, exit status 2."""
