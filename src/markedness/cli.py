@@ -37,6 +37,7 @@ app.add_typer(corpora_app, name="corpora")
 Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.")]
 Model = Annotated[str, typer.Option("--model", help="A key of models in params.yaml.")]
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say requests, tokens and cost; ask nothing.")]
 DEFAULT = Path("params.yaml")
 
 
@@ -63,16 +64,29 @@ def _run(names: tuple[str, ...], audit: str, model: str, path: Path) -> None:
         raise typer.Exit(1)
 
 
+def _forecast(audit: str, model: str, path: Path) -> None:
+    params = _load(path, audit, model)
+    from markedness import pipeline
+
+    pipeline.forecast(params, audit, model)
+
+
 @app.command()
-def run(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
+def run(audit: Audit, model: Model, params: ParamsFile = DEFAULT, dry_run: DryRun = False) -> None:
     """Generate, clean, featurize and evaluate, without DVC."""
-    _run(STAGES, audit, model, params)
+    if dry_run:
+        _forecast(audit, model, params)
+    else:
+        _run(STAGES, audit, model, params)
 
 
 @app.command()
-def generate(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
+def generate(audit: Audit, model: Model, params: ParamsFile = DEFAULT, dry_run: DryRun = False) -> None:
     """Ask the model for what the ledger lacks."""
-    _run(("generate",), audit, model, params)
+    if dry_run:
+        _forecast(audit, model, params)
+    else:
+        _run(("generate",), audit, model, params)
 
 
 @app.command()
@@ -100,15 +114,6 @@ def report(params: ParamsFile = DEFAULT) -> None:
     from markedness import study
 
     study.report(loaded)
-
-
-@app.command()
-def track(params: ParamsFile = DEFAULT) -> None:
-    """Tell MLflow what is new: sqlite:///mlflow.db, or MLFLOW_TRACKING_URI."""
-    loaded = _load(params)
-    from markedness import study
-
-    study.track(loaded)
 
 
 @params_app.command("check")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ import pandas as pd
 from markedness import audits
 from markedness.lm.base import LanguageModel, ModelError
 from markedness.lm.cache import Ledger
-from markedness.lm.collect import Counts, collect
-from markedness.lm.config import CorpusModel, OpenAIModel, ScriptedModel, TransformersModel
+from markedness.lm.collect import Answers, Counts, Patience, Plan, collect
+from markedness.lm.config import CorpusModel, OpenAIModel, Price, ScriptedModel, TransformersModel
 from markedness.lm.corpus import read_corpus
+from markedness.lm.costs import BYTES_PER_TOKEN, Meter, cost, expected_tokens
+from markedness.lm.progress import Progress
 from markedness.params import Params
 from markedness.records import (
     ESTIMATE_COLUMNS,
@@ -35,6 +38,9 @@ from markedness.records import (
 from markedness.store import Store
 
 Report = Callable[[str], None]
+
+REASONS_SAID = 20
+"""Reasons of failures that the output names."""
 
 
 class StageError(AuditError):
@@ -54,64 +60,165 @@ def generate(params: Params, audit: str, model: str, say: Report = print) -> Cou
     """Ask the model, or read its corpus, and write data/generations/<audit>/<model>.parquet."""
     store = Store(params.root)
     config = params.model(model)
-    module = audits.stage(audit, "generate")
-    stage_params = params.stage(audit, "generate")
     ledger_path = store.ledger_path(audit, model)
-    ledger_path.parent.mkdir(parents=True, exist_ok=True)
-    ledger_path.touch()
-    counts = Counts()
     if isinstance(config, CorpusModel):
-        source = getattr(config, audit)
-        if source is None:
-            reason = f"models.{model} names no texts for {audit}; add models.{model}.{audit}.path"
-            rows = _unsupported(reason)
-        else:
-            columns = module.CORPUS
-            rows = read_corpus(
-                source, params.root, f"models.{model}.{audit}", getattr(stage_params, "axes", None) or {},
-                columns.required, columns.optional,
-            )  # fmt: skip
-            if hasattr(module, "complete_corpus"):
-                rows = module.complete_corpus(rows, store.stimuli(audit), stage_params)
-        counts.requested = counts.answered = len(rows)
+        rows = _corpus_rows(params, store, audit, model)
+        ledger_path.parent.mkdir(parents=True, exist_ok=True)
+        ledger_path.touch()
+        store.write_table("generations", audit, model, rows)
+        counts = Counts(requested=len(rows), answered=len(rows))
     else:
-        rows, counts = asyncio.run(_ask(params, store, audit, model))
-    store.write_table("generations", audit, model, rows)
+        with Ledger(ledger_path) as ledger:
+            for fault in ledger.faults[:10]:
+                say(fault)
+            asked, counts = asyncio.run(_ask(params, store, audit, model, ledger, say))
+            least = getattr(config, "min_coverage", 0.0)
+            served: Counter[tuple[str | None, str | None]] = Counter()
+            columns = _schema([prompt for prompts, _ in asked for prompt in prompts])
+            store.write_rows("generations", audit, model, _all_rows(asked, least, served), columns)
+        if len(served) > 1:
+            versions = ", ".join(f"{name} {mark} {times:,} times" for (name, mark), times in served.most_common(5))
+            say(f"{audit} {model}: the server changed, it reports {len(served)} fingerprints: {versions}")
     say(
-        f"{audit} {model}: {counts.requested} requested, {counts.answered} answered "
-        f"({counts.from_ledger} of them from the ledger), {counts.failed} failed"
+        f"{audit} {model}: {counts.requested:,} requested, {counts.answered:,} answered "
+        f"({counts.from_ledger:,} of them from the ledger), {counts.failed:,} failed"
+        + (f", {counts.unsupported:,} unsupported" if counts.unsupported else "")
     )
+    for reason, times in counts.reasons.most_common(REASONS_SAID):
+        say(f"{audit} {model}: failed {times:,} times: {reason}")
+    if len(counts.reasons) > REASONS_SAID:
+        say(f"{audit} {model}: and for {len(counts.reasons) - REASONS_SAID} more reasons; see the column error")
     return counts
 
 
-async def _ask(params: Params, store: Store, audit: str, model: str) -> tuple[pd.DataFrame, Counts]:
-    """Drive the audit's rounds of prompts through the model and the ledger."""
+def _corpus_rows(params: Params, store: Store, audit: str, model: str) -> pd.DataFrame:
+    """Texts that exist already, as generations."""
     module = audits.stage(audit, "generate")
-    rounds = module.prompts(store.stimuli(audit), params.stage(audit, "generate"), generator(params, audit, "generate"))
+    stage_params = params.stage(audit, "generate")
+    source = getattr(params.model(model), audit)
+    if source is None:
+        return _unsupported(f"models.{model} names no texts for {audit}; add models.{model}.{audit}.path")
+    columns = module.CORPUS
+    rows = read_corpus(
+        source, params.root, f"models.{model}.{audit}", getattr(stage_params, "axes", None) or {},
+        columns.required, columns.optional,
+    )  # fmt: skip
+    if hasattr(module, "complete_corpus"):
+        rows = module.complete_corpus(rows, store.stimuli(audit), stage_params)
+    return rows
+
+
+Rounds = list[tuple[Sequence[Prompt], Answers]]
+
+
+def _rounds(params: Params, store: Store, audit: str) -> Generator[list[Prompt], Any, None]:
+    """The audit's rounds of prompts."""
+    module = audits.stage(audit, "generate")
+    rng = generator(params, audit, "generate")
+    rounds: Generator[list[Prompt], Any, None] = module.prompts(
+        store.stimuli(audit), params.stage(audit, "generate"), rng
+    )
+    return rounds
+
+
+async def _ask(
+    params: Params, store: Store, audit: str, model: str, ledger: Ledger, say: Report
+) -> tuple[Rounds, Counts]:
+    """Drive the audit's rounds of prompts through the model and the ledger."""
+    config = params.model(model)
+    price = _price(params, model)
+    if getattr(config, "max_cost", None) is not None and price is None:
+        raise ModelError(f"models.{model}.max_cost: the price of {_priced(config)} is unknown; add it under prices")
+    meter = Meter(price, getattr(config, "max_requests", None), getattr(config, "max_cost", None))
+    patience = Patience(
+        **{name: getattr(config, name) for name in ("max_attempts", "max_wait") if hasattr(config, name)}
+    )
+    rounds = _rounds(params, store, audit)
     language_model = load_model(params, audit, model)
     counts = Counts()
-    rows: list[dict[str, Any]] = []
+    asked: Rounds = []
     try:
-        with Ledger(store.ledger_path(audit, model)) as ledger:
+        with Progress(f"{audit} {model}", say) as progress:
             prompts = next(rounds, None)
             while prompts is not None:
-                answers = await collect(language_model, prompts, ledger, counts)
-                for prompt, completions in zip(prompts, answers, strict=True):
-                    rows += _rows(prompt, completions)
+                answers = await collect(
+                    language_model, prompts, ledger, counts, patience=patience, meter=meter, progress=progress
+                )
+                asked.append((prompts, answers))
                 try:
                     prompts = rounds.send(answers)
                 except StopIteration:
                     prompts = None
     finally:
         await language_model.close()
-    if not rows:
+    if not any(prompts for prompts, _ in asked):
         raise StageError(f"{audit}.generate: no prompts; check the groups and samples in {params.path.name}")
-    return pd.DataFrame(rows), counts
+    return asked, counts
 
 
-def _rows(prompt: Prompt, completions: Sequence[Completion]) -> list[dict[str, Any]]:
+def _priced(config: Any) -> str:
+    """The name under which a model's price stands."""
+    return str(getattr(config, "model", None) or getattr(config, "path", ""))
+
+
+def _price(params: Params, model: str) -> Price | None:
+    """By the served model's name, or by the key in params.yaml; local and scripted models cost nothing."""
+    config = params.model(model)
+    if not isinstance(config, OpenAIModel):
+        return Price(input=0, output=0)
+    return params.prices.get(_priced(config)) or params.prices.get(model)
+
+
+def forecast(params: Params, audit: str, model: str, say: Report = print) -> None:
+    """Say what generate would ask and what that would cost, before any request; nothing is written."""
+    store = Store(params.root)
+    config = params.model(model)
+    if isinstance(config, CorpusModel):
+        say(f"{audit} {model}: 0 requests, the texts exist already")
+        return
+    language_model = load_model(params, audit, model)
+    rounds = _rounds(params, store, audit)
+    total = known = unsupported = tokens_in = tokens_out = number = 0
+    with Ledger(store.ledger_path(audit, model), read_only=True) as ledger:
+        prompts = next(rounds, None)
+        while prompts is not None:
+            number += 1
+            plan = Plan(language_model, prompts, ledger)
+            total += len(plan)
+            known += int(plan.copies[plan.places >= 0].sum())
+            unsupported += sum(prompts[index].samples for index in plan.unsupported)
+            for distinct in plan.missing:
+                tokens = expected_tokens(plan.draw(int(distinct)).prompt)
+                tokens_in, tokens_out = tokens_in + tokens[0], tokens_out + tokens[1]
+            if len(plan.missing):
+                break
+            try:
+                prompts = rounds.send(Answers(plan))
+            except StopIteration:
+                prompts = None
+    price = _price(params, model)
+    money = "unknown" if price is None else f"at most {cost(price, tokens_in, tokens_out):,.4f}"
+    say(f"{audit} {model}: {total:,} requests, {known:,} of them in the ledger, {total - known:,} to be asked")
+    if unsupported:
+        say(f"{audit} {model}: {unsupported:,} unsupported by this backend")
+    say(
+        f"{audit} {model}: about {tokens_in:,} tokens in (UTF-8 bytes / {BYTES_PER_TOKEN}), at most {tokens_out:,} out "
+        f"(max_tokens of every request); cost {money}"
+    )
+    if prompts is not None and number:
+        say(f"{audit} {model}: up to round {number}; prompts of later rounds, if any, depend on its answers")
+
+
+def _all_rows(asked: Rounds, min_coverage: float, served: Counter[tuple[str | None, str | None]]) -> Iterator[dict]:
+    """The rows of all rounds; counts in ``served`` which model and fingerprint answered."""
+    for prompts, answers in asked:
+        for prompt, completions in zip(prompts, answers, strict=True):
+            served.update((one.model, one.fingerprint) for one in completions if one.error is None)
+            yield from _rows(prompt, completions, min_coverage)
+
+
+def _rows(prompt: Prompt, completions: Sequence[Completion], min_coverage: float = 0.0) -> Iterator[dict[str, Any]]:
     """One row per sample, or per sample and candidate; a perplexity has one row without candidate."""
-    rows = []
     for sample, completion in enumerate(completions, start=prompt.first_sample):
         row = {
             "prompt_id": prompt.prompt_id, "group": prompt.group, "sample": sample, "prompt": prompt.text,
@@ -120,18 +227,41 @@ def _rows(prompt: Prompt, completions: Sequence[Completion]) -> list[dict[str, A
         }  # fmt: skip
         candidates: tuple[str | None, ...] = (None,) if prompt.perplexity else prompt.candidates
         if not candidates:
-            rows.append(row)
+            yield row
             continue
         log_probs = completion.log_probs or (None,) * len(candidates)
         reasons = completion.reasons or (None,) * len(candidates)
+        if completion.coverage is not None and completion.coverage < min_coverage:
+            log_probs = (None,) * len(candidates)
+            reasons = (f"coverage {completion.coverage:.3g} is below min_coverage {min_coverage:g}",) * len(candidates)
         scored = {
             "estimator": completion.estimator, "coverage": completion.coverage, "cut_tokens": completion.cut_tokens,
         }  # fmt: skip
-        rows += [
-            row | {"candidate": candidate, "log_prob": log_prob, "reason": reason} | scored
-            for candidate, log_prob, reason in zip(candidates, log_probs, reasons, strict=True)
-        ]
-    return rows
+        for candidate, log_prob, reason in zip(candidates, log_probs, reasons, strict=True):
+            yield row | {"candidate": candidate, "log_prob": log_prob, "reason": reason} | scored
+
+
+def _schema(prompts: Sequence[Prompt]) -> dict[str, type]:
+    """The columns of `_rows` and their types, known before the first row so that the table is written in pieces."""
+    kinds: dict[str, set[type]] = {}
+    for prompt in prompts:
+        for name, value in prompt.columns.items():
+            kinds.setdefault(name, set()).add(type(value))
+    columns: dict[str, type] = dict.fromkeys(GENERATION_COLUMNS, str) | {"sample": int}
+    columns |= {name: _common(found - {type(None)}) for name, found in kinds.items()}
+    columns |= {"served_model": str, "fingerprint": str}
+    if any(prompt.candidates or prompt.perplexity for prompt in prompts):
+        columns |= {"candidate": str, "log_prob": float, "reason": str}
+        columns |= {"estimator": str, "coverage": float, "cut_tokens": int}
+    return columns
+
+
+def _common(kinds: set[type]) -> type:
+    """The type that holds values of all these types."""
+    for kind in (bool, int, float):
+        if kinds and all(issubclass(found, kind) or (kind is float and found is int) for found in kinds):
+            return kind
+    return str
 
 
 def _unsupported(reason: str) -> pd.DataFrame:
@@ -148,7 +278,7 @@ def load_model(params: Params, audit: str, model: str) -> LanguageModel:
         controls = audits.stage(audit, "controls")
         return Scripted(model, controls.rule(config.rule, config.strength), config.seed)
     if isinstance(config, TransformersModel):
-        from markedness.lm.local import LocalModel  # type: ignore[import-not-found]
+        from markedness.lm.local import LocalModel
 
         return LocalModel(config, params.root, seed=params.seed)
     if isinstance(config, OpenAIModel):

@@ -7,10 +7,11 @@ none, never half of one.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ _PACKAGED_STIMULI = (_PACKAGE / "_stimuli", _PACKAGE.parents[1] / "data" / "stim
 
 class StoreError(AuditError):
     """A file that is missing, unreadable or cannot be written."""
+
+
+ROWS_AT_ONCE = 20_000
+"""Rows of a table that is written in pieces."""
 
 
 @contextlib.contextmanager
@@ -70,6 +75,21 @@ class Store:
         """Write one Parquet table."""
         with atomic(self.table_path(kind, audit, model)) as part:
             table.to_parquet(part, index=False)
+
+    def write_rows(
+        self, kind: str, audit: str, model: str, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, type]
+    ) -> None:
+        """Write one Parquet table row by row, in pieces, so that it never stands in memory whole."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+        schema = pa.schema([(name, types[kind_of]) for name, kind_of in columns.items()])
+        with atomic(self.table_path(kind, audit, model)) as part, pq.ParquetWriter(part, schema) as writer:
+            rest = iter(rows)
+            while piece := list(itertools.islice(rest, ROWS_AT_ONCE)):
+                cells = {name: [_cell(row.get(name), kind_of) for row in piece] for name, kind_of in columns.items()}
+                writer.write_table(pa.table(cells, schema=schema))
 
     def read_table(self, kind: str, audit: str, model: str) -> pd.DataFrame:
         """Read one Parquet table; StoreError names the stage that makes it."""
@@ -124,6 +144,14 @@ class Store:
         """Remove the files of a folder that a stage writes anew, so that no old table stays."""
         for path in sorted(folder.rglob("*"), reverse=True) if folder.exists() else ():
             path.rmdir() if path.is_dir() else path.unlink()
+
+
+def _cell(value: Any, kind: type) -> Any:
+    """A value as its column's type; text that UTF-8 cannot hold is kept readable."""
+    if value is None or (kind is not float and value != value):
+        return None
+    value = kind(value)
+    return value.encode("utf-8", "replace").decode() if kind is str and not value.isprintable() else value
 
 
 def _plain(content: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 SERVER = Path(__file__).parents[1] / "servers" / "openai_server.py"
-sys.path.insert(0, str(SERVER.parent))
+sys.path[:0] = [str(SERVER.parent), str(Path(__file__).parent)]
 
 
 @dataclass
@@ -46,4 +46,4 @@ def start_server() -> Iterator[Callable[..., RunningServer]]:
     yield start
     for process in running:
         process.kill()
-        process.wait()
+        process.communicate()

@@ -22,9 +22,13 @@ def ask(server: Server, prompt: Prompt, sample: int = 0, **config: object) -> Co
 
     async def once() -> Completion:
         try:
-            return (await model.complete([Draw(prompt, sample, model.request(prompt))]))[0]
+            answer = (await model.complete([Draw(prompt, sample, model.request(prompt))]))[0]
         finally:
             await model.close()
+        if answer.error is not None and answer.finish_reason != UNSUPPORTED:
+            assert answer.text is None
+            raise RequestFailed(answer.error)
+        return answer
 
     return asyncio.run(once())
 
@@ -111,8 +115,9 @@ def test_complete_echoed_key_is_redacted(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_server_without_key_says_which_variable_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_KEY", raising=False)
+    model = OpenAIServer(OpenAIModel(backend="openai", model="toy", api_key_env="MY_KEY"))
     with pytest.raises(ModelError, match="MY_KEY is not set"):
-        OpenAIServer(OpenAIModel(backend="openai", model="toy", api_key_env="MY_KEY"))
+        asyncio.run(model.complete([Draw(chat("x"), 0, model.request(chat("x")))]))
 
 
 def test_retry_after_seconds_date_and_nonsense() -> None:

@@ -18,7 +18,7 @@ AGAIN = Prompt("p", "g", completion="Roll", samples=2, first_sample=3)
 def texts(prompts: list[Prompt], path: Path) -> tuple[list[str | None], Counts]:
     counts = Counts()
     with Ledger(path) as ledger:
-        answers = asyncio.run(collect(MODEL, prompts, ledger, counts))
+        answers = list(asyncio.run(collect(MODEL, prompts, ledger, counts)))
     return [completion.text for completions in answers for completion in completions], counts
 
 

@@ -58,7 +58,7 @@ class LanguageModel(Protocol):
     batch_size: int
     """Draws handed to one call of `complete`; 1 for a server."""
     concurrency: int
-    """Calls of `complete` under way at once."""
+    """Most calls of `complete` under way at once."""
 
     def unsupported(self, prompt: Prompt) -> str | None:
         """A sentence that says what is missing to answer this prompt; None when it can be answered."""

@@ -62,11 +62,15 @@ class OpenAIModel(Budget):
     """Send a seed per sample, for servers that honour it."""
     max_tokens_parameter: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     concurrency: int = Field(default=16, ge=1)
-    """Most requests in flight."""
+    """Most requests in flight; fewer while the server slows down or pushes back."""
+    min_concurrency: int = Field(default=1, ge=1)
+    """Fewest requests in flight, whatever the server does."""
     timeout: float = Field(default=60.0, gt=0)
     """Seconds for one attempt."""
-    max_attempts: int = Field(default=6, ge=1)
+    max_attempts: int = Field(default=8, ge=1)
     """Attempts for one request, the first included."""
+    max_wait: float = Field(default=120.0, ge=0)
+    """Longest wait before another attempt, seconds, whatever the server asks for."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of every request that this server knows: {top_k: 40}."""
     batch_api: bool = False

@@ -8,13 +8,17 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
 from markedness.lm.config import OpenAIModel
 from markedness.records import UNSUPPORTED, Completion, Prompt
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 ESTIMATOR = "top_logprobs_renormalised"
 RETRIED = frozenset({408, 409, 429})
@@ -37,19 +41,23 @@ class OpenAIServer:
     batch_size = 1
 
     def __init__(self, config: OpenAIModel, seed: int = 0) -> None:
-        from httpx2 import Response
-        from openai import AsyncOpenAI, DefaultAioHttpClient
-
         self.config = config
         self.seed = seed
         self.concurrency = config.concurrency
-        self._key = _api_key(config)
+        self.min_concurrency = config.min_concurrency
+        self._key = _NO_KEY
         self._unscored: str | None = None
-        self._response_type = Response
         self._path = "/chat/completions" if config.chat else "/completions"
-        self.client = AsyncOpenAI(
-            api_key=self._key, base_url=config.base_url, timeout=config.timeout, max_retries=0,
-            http_client=DefaultAioHttpClient(timeout=config.timeout),
+
+    @cached_property
+    def client(self) -> AsyncOpenAI:
+        """The client, made for the first request: a run whose ledger is complete needs neither key nor package."""
+        from openai import AsyncOpenAI, DefaultAioHttpClient
+
+        self._key = _api_key(self.config)
+        return AsyncOpenAI(
+            api_key=self._key, base_url=self.config.base_url, timeout=self.config.timeout, max_retries=0,
+            http_client=DefaultAioHttpClient(timeout=self.config.timeout),
         )  # fmt: skip
 
     def unsupported(self, prompt: Prompt) -> str | None:
@@ -115,12 +123,14 @@ class OpenAIServer:
         """One attempt: the body of a 2xx answer, or one of the two exceptions."""
         import openai
         from aiohttp import ClientError
+        from httpx2 import Response
 
+        client = self.client  # made outside the time limit: it takes a second at first
         try:
             async with asyncio.timeout(self.config.timeout):
-                response = await self.client.post(
+                response = await client.post(
                     self._path,
-                    cast_to=self._response_type,
+                    cast_to=Response,
                     content=orjson.dumps(self.body(draw)),
                     options={"headers": {"Content-Type": "application/json"}},
                 )
@@ -165,7 +175,7 @@ class OpenAIServer:
             "completion_tokens": _count(usage.get("completion_tokens")),
         }
         if served["finish_reason"] == "content_filter":
-            raise RequestFailed("content filter: the server withheld the answer", finish_reason="content_filter")
+            return Completion(error="content filter: the server withheld the answer", **served)
         if prompt.candidates:
             top = top_log_probs(choice)
             if top is None:
@@ -174,8 +184,9 @@ class OpenAIServer:
             log_probs, coverage = candidate_log_probs(top, prompt.candidates)
             return Completion(log_probs=log_probs, estimator=ESTIMATOR, coverage=coverage, **served)
         text = _content(choice, self.config.chat)
-        if not text.strip() and (self.config.chat or not prompt.sampling.stop):
-            raise RequestFailed(f"the answer is empty (finish reason {served['finish_reason']})")
+        stopped_at_once = text is not None and not self.config.chat and bool(prompt.sampling.stop)
+        if text is None or (not text.strip() and not stopped_at_once):
+            return Completion(error=f"the answer is empty (finish reason {served['finish_reason']})", **served)
         return Completion(text=self._redact(text), **served)
 
     def _text(self, value: Any) -> str | None:
@@ -187,7 +198,8 @@ class OpenAIServer:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self.client.close()
+        if "client" in self.__dict__:
+            await self.client.close()
 
 
 _NO_KEY = "none"
@@ -233,8 +245,8 @@ def _first_choice(answer: Any) -> dict[str, Any]:
     return choices[0]
 
 
-def _content(choice: Mapping[str, Any], chat: bool) -> str:
-    """The text of a choice."""
+def _content(choice: Mapping[str, Any], chat: bool) -> str | None:
+    """The text of a choice; None where the server sends null."""
     holder = choice.get("message") if chat else choice
     field = "content" if chat else "text"
     if not isinstance(holder, dict) or field not in holder:
@@ -242,9 +254,7 @@ def _content(choice: Mapping[str, Any], chat: bool) -> str:
     text = holder[field]
     if text is None:
         refusal = holder.get("refusal")
-        if isinstance(refusal, str) and refusal.strip():
-            return refusal
-        raise RequestFailed(f"the answer is empty (finish reason {choice.get('finish_reason')})")
+        return refusal if isinstance(refusal, str) and refusal.strip() else None
     if not isinstance(text, str):
         raise RequestFailed(f"the answer's {field} is {type(text).__name__}, not text")
     return text

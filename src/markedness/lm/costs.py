@@ -1,0 +1,67 @@
+"""What requests cost: estimated before they are asked, counted from the reported usage after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markedness.lm.config import Price
+from markedness.records import Completion, Prompt
+
+BYTES_PER_TOKEN = 4
+"""Rule of thumb for the tokens of a prompt: its UTF-8 bytes by this."""
+
+
+def expected_tokens(prompt: Prompt) -> tuple[int, int]:
+    """Tokens of one draw: (input, about), (output, at most)."""
+    turns = [turn.content for turn in prompt.messages] or [prompt.completion or ""]
+    size = sum(len(turn.encode()) for turn in turns)
+    return -(-size // BYTES_PER_TOKEN), 1 if prompt.candidates else prompt.sampling.max_tokens
+
+
+def cost(price: Price, input_tokens: float, output_tokens: float) -> float:
+    """In the currency of ``prices``."""
+    return (price.input * input_tokens + price.output * output_tokens) / 1_000_000
+
+
+@dataclass
+class Meter:
+    """What one run may ask and spend, and what it has."""
+
+    price: Price | None = None
+    """None: unknown."""
+    max_requests: int | None = None
+    max_cost: float | None = None
+    requests: int = 0
+    spent: float = 0.0
+    _held: float = 0.0
+    """Most that the requests under way can cost."""
+
+    def allows(self, prompts: Sequence[Prompt]) -> bool:
+        """Whether these requests keep within the limits, whatever those under way turn out to cost."""
+        if self.max_requests is not None and self.requests + len(prompts) > self.max_requests:
+            return False
+        return self.max_cost is None or self.spent + self._held + sum(map(self._most, prompts)) <= self.max_cost
+
+    def ask(self, prompt: Prompt) -> None:
+        """A request goes out."""
+        self.requests += 1
+        self._held += self._most(prompt)
+
+    def settle(self, prompt: Prompt, answer: Completion) -> None:
+        """It came back: the reported usage counts, and the estimate where an answer reports none."""
+        self._held -= self._most(prompt)
+        if self.price is not None and (answer.error is None or answer.prompt_tokens is not None):
+            input_tokens, output_tokens = expected_tokens(prompt)
+            reported = answer.prompt_tokens, answer.completion_tokens
+            input_tokens = input_tokens if reported[0] is None else reported[0]
+            output_tokens = output_tokens if reported[1] is None else reported[1]
+            self.spent += cost(self.price, input_tokens, output_tokens)
+
+    def _most(self, prompt: Prompt) -> float:
+        return 0.0 if self.price is None else cost(self.price, *expected_tokens(prompt))
+
+    @property
+    def spent_text(self) -> str:
+        """For the progress line."""
+        return "cost unknown" if self.price is None else f"{self.spent:,.4f} spent"

@@ -1,0 +1,184 @@
+"""The generate stage against a loopback server: faults, kills, budgets, dry runs, secrets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import toy_study
+from openai_server import Server
+
+from markedness import audits, pipeline
+from markedness.lm.base import ModelError
+from markedness.lm.collect import BudgetError, Counts
+
+KEY = "sk-planted-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _restore_audits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    stage = audits.stage
+    yield
+    audits.stage = stage  # type: ignore[assignment]
+
+
+def run(params: Any) -> tuple[pd.DataFrame, Counts, list[str]]:
+    said: list[str] = []
+    counts = pipeline.generate(params, "toy", "toy", said.append)
+    assert counts.requested == counts.answered + counts.failed
+    return pd.read_parquet(table_of(params)), counts, said
+
+
+def table_of(params: Any) -> Path:
+    return params.root / "data" / "generations" / "toy" / "toy.parquet"
+
+
+RECOVERED = [
+    "429", "429-retry-after", "429-date", "408", "409", "500", "502", "503", "reset", "reset-body", "slow-headers",
+    "slow-body",
+]  # fmt: skip
+RECORDED = {
+    "invalid-json": "not JSON", "truncated-json": "not JSON", "not-utf8": "not JSON", "schema": "no choices",
+    "list": "no choices", "number": "not text", "empty": "empty", "null": "empty", "content-filter": "content filter",
+    "context": "context too long", "400": "HTTP 400", "404": "HTTP 404", "401": "HTTP 401", "500": "HTTP 500",
+    "reset": "connection failed", "slow-body": "no answer within",
+}  # fmt: skip
+
+
+def test_generate_every_fault_is_recovered_or_recorded_and_none_becomes_text(tmp_path: Path) -> None:
+    texts = [f"fault:{fault}*1 passing" for fault in RECOVERED] + [f"fault:{fault}" for fault in RECORDED]
+    texts += ["fault:fingerprint", "fault:length", "fault:html", "no fault"]
+    with Server() as server:
+        params = toy_study.study(
+            tmp_path, server.url, texts, timeout=0.8, max_attempts=3, max_wait=1.5, chat=True, concurrency=32
+        )
+        table, counts, said = run(params)
+    assert counts.requested == len(texts) and counts.failed == len(RECORDED)
+    assert list(table["prompt"]) == texts
+    by_prompt = table.set_index("prompt")
+    for fault in RECOVERED:
+        row = by_prompt.loc[f"fault:{fault}*1 passing"]
+        assert str(row["text"]).startswith("river") and pd.isna(row["error"])
+    for fault, reason in RECORDED.items():
+        row = by_prompt.loc[f"fault:{fault}"]
+        assert pd.isna(row["text"]) and reason in row["error"]
+        assert any(reason in line and "failed" in line for line in said)
+    assert by_prompt.loc["fault:fingerprint", "fingerprint"] == "fp_two"
+    assert any("2 fingerprints" in line and "fp_two" in line for line in said)
+    assert by_prompt.loc["fault:length", "finish_reason"] == "length"
+    assert by_prompt.loc["no fault", "served_model"] == "toy-model-served"
+
+
+def test_generate_resumed_table_is_the_uninterrupted_table(tmp_path: Path) -> None:
+    texts = [f"text {i}" for i in range(30)]
+    with Server() as server:
+        whole = toy_study.study(tmp_path / "whole", server.url, texts, samples=2, rounds=2)
+        run(whole)
+        resumed = toy_study.study(tmp_path / "resumed", server.url, texts, samples=2, rounds=2, max_requests=25)
+        for _ in range(4):
+            with pytest.raises(BudgetError, match="what was answered is in the ledger"):
+                run(resumed)
+            assert not table_of(resumed).exists()
+        _, counts, _ = run(resumed)
+    assert (counts.from_ledger, counts.answered) == (100, 120)
+    assert table_of(resumed).read_bytes() == table_of(whole).read_bytes()
+    assert server.stats()["answered"] == 240
+
+
+def kill(start_server: Callable[..., Any], folder: Path, *options: str) -> tuple[list[int], dict[str, Any], Path]:
+    """A killed study beside an uninterrupted one; what the killed one's last run counted, and the server."""
+    server = start_server("--latency", "0.005", "--jitter", "0.02")
+    command = [sys.executable, toy_study.__file__, str(folder / "killed"), server.url, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stderr == ""
+    return [int(number) for number in done.stdout.split()], server.stats(), folder / "killed"
+
+
+def test_generate_killed_a_hundred_times_loses_nothing_and_asks_nothing_again(
+    start_server: Callable[..., Any], tmp_path: Path
+) -> None:
+    options = ("--requests", "2000", "--kills", "100")
+    (kills, requested, answered, failed, known), stats, killed = kill(start_server, tmp_path, *options)
+    assert (requested, answered, failed) == (2000, 2000, 0)
+    assert kills > 90 and known > 1000
+    # Answered means: in the ledger. What the server had sent and the client had not read when it was killed is
+    # asked again; that can only be what was in flight.
+    assert stats["bodies"] == 2000
+    assert stats["answered"] - 2000 <= 16 * kills
+    whole = toy_study.study(tmp_path / "whole", start_server().url, [f"text {i}" for i in range(2000)])
+    run(whole)
+    table = killed / "data" / "generations" / "toy" / "toy.parquet"
+    assert table.read_bytes() == table_of(whole).read_bytes()
+    ledger = (killed / "data" / "ledger" / "toy" / "toy.jsonl").read_bytes().splitlines()
+    assert len(ledger) == 2000
+
+
+def test_generate_dry_run_says_requests_tokens_and_cost_and_asks_nothing(tmp_path: Path) -> None:
+    # 10 texts of 8 bytes are 2 tokens each by 4 bytes a token: 3 samples, 30 requests: 60 tokens in, 30 * 9 out.
+    # At 1 and 2 a million: (60 + 540) / 1e6 = 0.0006.
+    said: list[str] = []
+    with Server() as server:
+        price = {"toy-model": {"input": 1, "output": 2}}
+        params = toy_study.study(tmp_path, server.url, [f"12345 {i:02}" for i in range(10)], samples=3, prices=price)
+        pipeline.forecast(params, "toy", "toy", said.append)
+        assert server.connections == 0 and not (tmp_path / "data").exists()
+        assert "30 requests, 0 of them in the ledger, 30 to be asked" in said[0]
+        assert "about 60 tokens in" in said[1] and "at most 270 out" in said[1] and "at most 0.0006" in said[1]
+        run(params)
+        said.clear()
+        pipeline.forecast(params, "toy", "toy", said.append)
+        assert "30 of them in the ledger, 0 to be asked" in said[0]
+        params = toy_study.study(tmp_path / "b", server.url, ["a"])
+        said.clear()
+        pipeline.forecast(params, "toy", "toy", said.append)
+        assert "cost unknown" in said[1]
+
+
+def test_generate_max_cost_without_a_price_is_refused_before_any_request(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, ["a"], max_cost=1.0)
+        with pytest.raises(ModelError, match=r"models\.toy\.max_cost: the price of toy-model is unknown"):
+            run(params)
+        assert server.connections == 0
+
+
+def test_generate_complete_ledger_needs_no_key_and_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, ["a", "b"])
+        before, _, _ = run(params)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    after, counts, _ = run(params)
+    pd.testing.assert_frame_equal(after, before)
+    assert counts.from_ledger == 2
+
+
+def test_generate_key_reaches_no_file_and_no_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with Server(echo="key") as server:
+        texts = ["a", "fault:401", "fault:500", "fault:schema", "fault:invalid-json"]
+        params = toy_study.study(tmp_path, server.url, texts, max_attempts=1)
+        table, _, said = run(params)
+    assert "[key]" in table["text"].iloc[0]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 3
+    written = [path.read_bytes() for path in files] + [table.to_csv().encode()]
+    written += ["\n".join([*said, *capfd.readouterr()]).encode()]
+    for content in written:
+        assert KEY.encode() not in content and b"Bearer sk" not in content
+        assert str(Path.home()).encode() not in content or Path.home() == Path("/")
+
+
+def test_generate_adapts_to_a_server_with_few_places(tmp_path: Path) -> None:
+    with Server(latency=0.005, capacity=6) as server:
+        params = toy_study.study(tmp_path, server.url, [f"t {i}" for i in range(150)], concurrency=64, max_wait=0.05)
+        _, counts, _ = run(params)
+        stats = server.stats()
+    assert counts.failed == 0
+    assert stats["repeated"] == 0 and stats["answered"] == 150
+    assert stats["connections"] <= 64

@@ -1,0 +1,97 @@
+"""A study of nothing in particular, with as many requests as a test needs, run through the real generate stage.
+
+Run as a program it is a study to be killed: a process that has imported everything forks one run after another
+and kills each with SIGKILL at a random moment, as often as told, then lets one run end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import yaml
+
+from markedness import audits, pipeline
+from markedness import params as params_file
+from markedness.records import Prompt, Sampling
+
+BYTES_PER_ANSWER = 480
+"""Of this study's ledger, about."""
+
+
+def study(folder: Path, url: str, texts: list[str], samples: int = 1, rounds: int = 1, **config: Any) -> Any:
+    """Params of a study that asks ``samples`` of each text, ``rounds`` times over; installs its audit "toy"."""
+    folder.mkdir(parents=True, exist_ok=True)
+    prices = config.pop("prices", {})
+    model = {"backend": "openai", "model": "toy-model", "base_url": url, "chat": False, **config}
+    (folder / "params.yaml").write_text(yaml.safe_dump({"models": {"toy": model}, "prices": prices}))
+    loaded = params_file.load(folder / "params.yaml")
+
+    def prompts(stimuli: Any, params: Any, rng: Any) -> Iterator[list[Prompt]]:
+        for number in range(rounds):
+            yield [
+                Prompt(
+                    f"t{i}", f"group {i % 3}", completion=text if rounds == 1 else f"{text} {number}",
+                    samples=samples, sampling=Sampling(max_tokens=9), columns={"number": i, "round": number},
+                )
+                for i, text in enumerate(texts)
+            ]  # fmt: skip
+
+    generate = SimpleNamespace(prompts=prompts)
+    audits.stage = lambda audit, name: generate  # type: ignore[assignment,return-value]
+    return dataclasses.replace(loaded, stages={("toy", "generate"): None})
+
+
+def run_and_die(params: Any, growth: int, delay: float) -> bool:
+    """Fork a run and kill it ``delay`` seconds after its ledger has grown so much; whether it ended first."""
+    ledger = params.root / "data" / "ledger" / "toy" / "toy.jsonl"
+    end_size = (ledger.stat().st_size if ledger.exists() else 0) + growth
+    child = os.fork()
+    if not child:
+        try:
+            pipeline.generate(params, "toy", "toy", say=lambda line: None)
+        except BaseException as error:
+            print(repr(error), file=sys.stderr)
+            os._exit(3)
+        os._exit(0)
+    while not os.waitpid(child, os.WNOHANG)[0]:
+        if not growth or (ledger.exists() and ledger.stat().st_size >= end_size):
+            time.sleep(delay)
+            os.kill(child, signal.SIGKILL)
+            return not os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        time.sleep(0.001)
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("url")
+    parser.add_argument("--requests", type=int)
+    parser.add_argument("--kills", type=int)
+    options = parser.parse_args()
+    params = study(options.folder, options.url, [f"text {i}" for i in range(options.requests)], concurrency=16)
+    rng = random.Random(7)
+    most = 2 * options.requests * BYTES_PER_ANSWER // options.kills
+    kills = sum(
+        not run_and_die(params, rng.choice((0, 1, 1, 1)) * rng.randrange(most), rng.uniform(0, 0.03))
+        for _ in range(options.kills)
+    )
+    counts = pipeline.generate(params, "toy", "toy", say=lambda line: None)
+    print(kills, counts.requested, counts.answered, counts.failed, counts.from_ledger)
+
+
+if __name__ == "__main__":
+    import openai
+
+    openai.DefaultAioHttpClient()  # imports all it needs before the forks, which then start at once
+    main()
