@@ -146,3 +146,37 @@ def permute_within(labels: ArrayLike, blocks: ArrayLike, rng: np.random.Generato
     permuted = labels.copy()
     permuted[places] = labels[shuffled]
     return permuted
+
+
+def permuted_share_test(
+    hits: ArrayLike, totals: ArrayLike, labels: ArrayLike, n_permutations: int, rng: np.random.Generator
+) -> float:
+    """Do groups differ in a share? Pearson's chi-square, with its p-value from labels permuted among clusters.
+
+    Parameters
+    ----------
+    hits, totals, labels
+        Shape (clusters,): hits among so many trials of each cluster, and its group.
+    n_permutations, rng
+        Permutations; seeded generator.
+
+    Returns
+    -------
+    float
+        (1 + permutations at least as extreme) / (1 + permutations); NaN with fewer than two groups, or when no
+        or every trial is a hit.
+    """
+    hits, totals = np.asarray(hits, dtype=float), np.asarray(totals, dtype=float)
+    codes, groups = pd.factorize(np.asarray(labels))
+    share = hits.sum() / totals.sum() if totals.sum() else np.nan
+    if not 0 < share < 1 or len(groups) < 2:
+        return float("nan")
+    block = np.zeros(len(codes))
+    draws = np.stack([codes, *(permute_within(codes, block, rng) for _ in range(n_permutations))])
+    statistic = np.zeros(len(draws))
+    for group in range(len(groups)):
+        inside = draws == group
+        n = inside @ totals
+        with np.errstate(invalid="ignore", divide="ignore"):  # a group may have no trials
+            statistic += np.nan_to_num((inside @ hits - n * share) ** 2 / (n * share * (1 - share)))
+    return float((statistic >= statistic[0] * (1 - 1e-12)).mean())

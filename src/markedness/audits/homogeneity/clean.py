@@ -1,0 +1,65 @@
+"""Answers to response categories, and which of them do not comply."""
+
+from __future__ import annotations
+
+import pandas as pd
+from pydantic import Field
+
+from markedness.records import Status, Strict, answerless_status
+from markedness.text.categories import response_categories, word_counts
+from markedness.text.refusals import is_refusal
+
+
+class Params(Strict):
+    """``homogeneity.clean``."""
+
+    word_limits: dict[str, int] = Field(default_factory=dict)
+    """Cue -> most words of a compliant answer, in place of the stimuli's limit; cues without one have no limit."""
+    refusal_words: tuple[str, ...] = ("sorry",)
+    """An answer that contains one of these does not comply."""
+
+
+def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
+    """Response category and status of every answer.
+
+    Parameters
+    ----------
+    generations
+        With prompt_id (the cue), text and word_limit.
+    params
+        Word limits and refusal words.
+
+    Returns
+    -------
+    DataFrame
+        The same rows with answer (the response category), status and empty: an answer that is "" after
+        cleaning, punctuation or emoji alone. As published it stays a category of its own.
+
+    Notes
+    -----
+    Published: an answer does not comply when it contains "sorry" or has more words than the cue allows. Here
+    these are told apart into refusal, unparsed and, where the token limit cut it, truncated; all are left out
+    by default.
+    """
+    answer = response_categories(generations["text"])
+    status = answerless_status(generations)
+    limit = generations["prompt_id"].map(params.word_limits).astype("Float64")
+    if "word_limit" in generations:
+        limit = limit.fillna(generations["word_limit"].astype("Float64"))
+    declined = pd.Series(False, index=generations.index)
+    for word in params.refusal_words:
+        declined |= answer.str.contains(word.lower(), regex=False).fillna(False).astype(bool)
+    long = word_counts(answer).gt(limit).fillna(False).astype(bool)
+    cut = generations["finish_reason"].eq("length").fillna(False).astype(bool)
+    withheld = generations["finish_reason"].eq("content_filter").fillna(False).astype(bool)
+
+    open_rows = status.isna()
+    status[open_rows & answer.isna()] = Status.FAILED.value
+    status[open_rows & withheld] = Status.REFUSAL.value
+    open_rows = status.isna()
+    status[open_rows] = Status.OK.value
+    status[open_rows & long] = Status.UNPARSED.value
+    status[open_rows & cut] = Status.TRUNCATED.value
+    refused = declined | (long & is_refusal(generations["text"].astype("string").fillna("")).astype(bool))
+    status[open_rows & refused] = Status.REFUSAL.value
+    return generations.assign(answer=answer, status=status, empty=answer.eq("").fillna(False).astype(bool))

@@ -1,0 +1,145 @@
+"""Charts of the homogeneity audit, from its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+_MOST_CUES = 40
+"""More would not be read."""
+
+
+def figures(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """All charts whose tables are there, by file stem."""
+    charts: dict[str, Any] = {}
+    if "probability_of_differentiation" in tables:
+        table = tables["probability_of_differentiation"]
+        for axis in [axis for axis in table["axis"].unique() if " x " not in axis][:2]:
+            charts[f"probability_of_differentiation_{axis}"] = differentiation(table[table["axis"].eq(axis)], axis)
+    if "effects" in tables and "meta_analysis" in tables:
+        charts["effects"] = forest(tables["effects"], tables["meta_analysis"])
+    if "differences" in tables:
+        charts["differences"] = differences(tables["differences"])
+    if "similarity" in tables:
+        charts["similarity"] = similarity(tables["similarity"])
+    return charts
+
+
+def differentiation(table: pd.DataFrame, axis: str) -> Any:
+    """P_d of each group in each cue, with intervals (the publication's figures 2 and 3)."""
+    import altair as alt
+
+    groups = list(dict.fromkeys(table["group"]))
+    rows = table[table["cue"].isin(table["cue"].unique()[:_MOST_CUES])].assign(cue=lambda t: _words(t["cue"]))
+    base = alt.Chart(rows).encode(
+        y=alt.Y("cue:N", title=None, sort=None),
+        yOffset=alt.YOffset("group:N", sort=groups),
+        color=alt.Color("group:N", title=axis, sort=groups),
+    )
+    bars = base.mark_rule(strokeWidth=1.5).encode(
+        x=alt.X(
+            "ci_low:Q", title="Probability of differentiation (0: all answers alike)", scale=alt.Scale(domain=[0, 1])
+        ),
+        x2="ci_high:Q",
+    )
+    points = base.mark_point().encode(x="pd:Q", tooltip=["cue", "group", "pd", "ci_low", "ci_high", "n", "n_clusters"])
+    title = alt.Title(f"Variety of answers by {axis}", subtitle="Median and 95 % interval over resampled names")
+    return (bars + points).properties(title=title, height=alt.Step(9))
+
+
+def forest(effects: pd.DataFrame, pooled: pd.DataFrame) -> Any:
+    """Cohen's d of each cue, and the pooled effect as a diamond, for each comparison of one axis."""
+    import altair as alt
+
+    single = ~effects["axis"].str.contains(" x ", regex=False)
+    own = effects[single & effects["cue"].isin(effects["cue"].unique()[:_MOST_CUES])]
+    order = [*_words(own["cue"]).unique(), "all cues"]
+    columns = ["comparison", "cue", "d", "ci_low", "ci_high"]
+    cues = own.assign(cue=_words(own["cue"]))[[*columns, "z", "q"]].dropna(subset=["d"])
+    whole = pooled[pooled["comparison"].isin(own["comparison"])].assign(cue="all cues")[[*columns, "i2", "k"]]
+    y = alt.Y("cue:N", title=None, sort=order)
+    x = alt.X("ci_low:Q", title="Cohen's d of the replicates (positive: second group has less variety)")
+    base = alt.Chart(pd.concat([cues.assign(pooled=False), whole.assign(pooled=True)], ignore_index=True))
+    zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
+    bars = base.mark_rule(strokeWidth=2, color="#0072B2").encode(y=y, x=x, x2="ci_high:Q")
+    points = (
+        base.transform_filter("!datum.pooled")
+        .mark_point(size=30)
+        .encode(y=y, x="d:Q", tooltip=["comparison", "cue", "d", "ci_low", "ci_high", "z", "q"])
+    )
+    diamond = (
+        base.transform_filter("datum.pooled")
+        .mark_point(shape="diamond", size=140)
+        .encode(y=y, x="d:Q", tooltip=["comparison", "d", "ci_low", "ci_high", "i2", "k"])
+    )
+    title = alt.Title(
+        "Effects by cue and pooled",
+        subtitle="Published intervals: they shrink with the number of replicates, are no sampling error",
+    )
+    layers = alt.layer(zero, bars, points, diamond).properties(width=200, height=alt.Step(13))
+    return layers.facet(facet=alt.Facet("comparison:N", title=None, sort=None), columns=2).properties(title=title)
+
+
+def differences(table: pd.DataFrame) -> Any:
+    """Mean difference over cues with its interval, on the band where permuted labels lie."""
+    import altair as alt
+
+    base = alt.Chart(table).encode(y=alt.Y("comparison:N", title=None, sort=None))
+    band = base.mark_bar(opacity=0.25, color="#6E6E6E").encode(
+        x=alt.X("null_low:Q", title="Difference in P_d, mean over cues (positive: second group has less variety)"),
+        x2="null_high:Q",
+    )
+    bars = base.mark_rule(strokeWidth=2, color="#0072B2").encode(x="ci_low:Q", x2="ci_high:Q")
+    points = base.mark_point().encode(
+        x="difference:Q",
+        tooltip=["comparison", "difference", "ci_low", "ci_high", "null_low", "null_high", "p", "q"],
+    )
+    title = alt.Title(
+        "Mean differences over cues", subtitle="Grey: 95 % of differences after names have swapped labels"
+    )
+    return (band + bars + points).properties(title=title, height=alt.Step(26))
+
+
+def similarity(table: pd.DataFrame) -> Any:
+    """Mean pairwise cosine of each group, with intervals."""
+    import altair as alt
+
+    base = alt.Chart(table).encode(y=alt.Y("group:N", title=None, sort=None))
+    bars = base.mark_rule(strokeWidth=2, color="#0072B2").encode(
+        x=alt.X("ci_low:Q", title="Mean cosine of two texts of a group (1: alike)", scale=alt.Scale(zero=False)),
+        x2="ci_high:Q",
+    )
+    points = base.mark_point().encode(x="mean_cosine:Q", tooltip=["group", "mean_cosine", "ci_low", "ci_high", "n"])
+    title = alt.Title("Similarity of texts within a group", subtitle="Mean and 95 % interval over prompts")
+    return (bars + points).properties(title=title, height=alt.Step(18))
+
+
+def replication(table: pd.DataFrame, first: str, second: str) -> Any:
+    """Effects of two studies or models against each other, coloured by whether the first replicates in the second.
+
+    ``table`` is that of `markedness.stats.replication.replication`.
+    """
+    import altair as alt
+
+    rows = table.assign(outcome=table["hit"].map({True: "replicates", False: "does not"}))
+    both = rows[["d_first", "d_second"]].to_numpy(float)
+    span = [both.min(), both.max()] if len(both) else [0.0, 1.0]
+    line = alt.Chart(pd.DataFrame({"d": span})).mark_line(strokeDash=[3, 3], color="#6E6E6E").encode(x="d:Q", y="d:Q")
+    points = (
+        alt.Chart(rows)
+        .mark_point()
+        .encode(
+            x=alt.X("d_first:Q", title=f"Cohen's d in {first}"),
+            y=alt.Y("d_second:Q", title=f"Cohen's d in {second}"),
+            color=alt.Color("outcome:N", title="Effect", sort=["replicates", "does not"]),
+            shape=alt.Shape("comparison:N", title="Comparison"),
+            tooltip=["comparison", "cue", "d_first", "d_second", "hit"],
+        )
+    )
+    return (line + points).properties(title=f"Do the effects of {first} replicate in {second}?", width=360, height=360)
+
+
+def _words(cues: pd.Series) -> pd.Series:
+    return cues.astype(str).str.replace("_", " ")
