@@ -12,7 +12,7 @@ import pytest
 from markedness.lm.config import ScriptedModel, TransformersModel
 from markedness.records import Card, Measure
 from markedness.reporting.figures import save
-from markedness.reporting.report import Pages
+from markedness.reporting.report import Pages, write
 from markedness.store import Store
 
 # Text that ends a script element, opens another, breaks out of an attribute, or is a line end in JavaScript.
@@ -83,10 +83,9 @@ def write_result(store: Store, model: str, shift: float, rng: np.random.Generato
     store.write_table("responses", "personas", model, answers.assign(answer=answers["text"], status=status))
 
 
-@pytest.fixture
-def pages(tmp_path: Path) -> Pages:
+def small_study(root: Path) -> Pages:
     """A study of one model, its control, and a model that was never run."""
-    store = Store(tmp_path)
+    store = Store(root)
     rng = np.random.default_rng(1)
     write_result(store, "tiny", 0.3, rng)
     write_result(store, "control-none", 0.0, rng)
@@ -100,3 +99,17 @@ def pages(tmp_path: Path) -> Pages:
         "never-run": TransformersModel(backend="transformers", path="models/other"),
     }
     return Pages(store, ("personas",), models, lambda audit: CARD)
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Pages:
+    """A study of its own for one test."""
+    return small_study(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """reports/ of a study that tests only read."""
+    made = small_study(tmp_path_factory.mktemp("study"))
+    write(made)
+    return made.store.reports()
