@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
@@ -63,6 +64,7 @@ def generate(params: Params, audit: str, model: str, say: Report = print) -> Cou
     ledger_path = store.ledger_path(audit, model)
     if isinstance(config, CorpusModel):
         rows = _corpus_rows(params, store, audit, model)
+        _say_unwatched(params, audit, model, say)
         ledger_path.parent.mkdir(parents=True, exist_ok=True)
         ledger_path.touch()
         store.write_table("generations", audit, model, rows)
@@ -106,6 +108,18 @@ def _corpus_rows(params: Params, store: Store, audit: str, model: str) -> pd.Dat
     if hasattr(module, "complete_corpus"):
         rows = module.complete_corpus(rows, store.stimuli(audit), stage_params)
     return rows
+
+
+def _say_unwatched(params: Params, audit: str, model: str, say: Report) -> None:
+    """DVC reruns a stage only for the files that dvc.yaml names: say so where a corpus is none of them."""
+    source = getattr(params.model(model), audit)
+    watched = params.root / "data" / "corpora" / "own"
+    if source is None or "DVC_STAGE" not in os.environ or watched in (params.root / source.path).parents:
+        return
+    say(
+        f"{audit} {model}: DVC does not watch {source.path}; after a change of it run 'dvc repro --force "
+        f"generate@{audit}-{model}', or keep it under data/corpora/own"
+    )
 
 
 Rounds = list[tuple[Sequence[Prompt], Answers]]
