@@ -26,6 +26,8 @@ Kind = Literal["causal", "masked", "encoder-decoder"]
 SENTINEL = "<extra_id_0>"
 LOGITS_AT_ONCE = 2**27
 """Most logits computed together where every position is read: 512 MB in float32."""
+ROWS_AT_ONCE = 2
+"""Rows whose float64 partition sum is computed together: what fits the processor's cache."""
 ESTIMATORS: dict[Kind, str] = {"causal": "next_token", "masked": "masked_token", "encoder-decoder": "sentinel_token"}
 
 
@@ -151,9 +153,12 @@ class Scorer:
             places.append(place)
             clozes.append(cloze)
             tokens.append(ids)
-        for bucket, log_probs in self._read(clozes):
+        for bucket, logits, log_totals in self._read(clozes):
             for row, index in enumerate(bucket):
-                values = tuple(None if token is None else float(log_probs[row, token]) for token in tokens[index])
+                values = tuple(
+                    None if token is None else float(logits[row, token].double() - log_totals[row])
+                    for token in tokens[index]
+                )
                 answers[places[index]] = replace(answers[places[index]], log_probs=values)
         return answers
 
@@ -228,9 +233,10 @@ class Scorer:
                 ids = torch.tensor([texts[place] for place in part], device=self.model.device)
                 logits = self.model(input_ids=ids, use_cache=False).logits
                 for row, place in enumerate(part):
-                    predicted = logits[row, :-1].double()
-                    true = predicted.gather(1, ids[row, 1:, None])[:, 0]
-                    means[place] = float((true - predicted.logsumexp(-1)).mean())
+                    predicted = logits[row, :-1]
+                    true = predicted.gather(1, ids[row, 1:, None])[:, 0].double()
+                    totals = torch.cat([part.double().logsumexp(-1) for part in predicted.split(ROWS_AT_ONCE)])
+                    means[place] = float((true - totals).mean())
         return means
 
     def _each_token(self, prompts: list[Prompt], texts: dict[int, list[int]]) -> dict[int, float]:
@@ -242,10 +248,10 @@ class Scorer:
                 clozes.append(Cloze((*ids[:position], blank, *ids[position + 1 :]), position))  # type: ignore[arg-type]
                 truth.append((place, ids[position]))
         sums: dict[int, list[float]] = defaultdict(list)
-        for bucket, log_probs in self._read(clozes):
+        for bucket, logits, log_totals in self._read(clozes):
             for row, index in enumerate(bucket):
                 place, token = truth[index]
-                sums[place].append(float(log_probs[row, token]))
+                sums[place].append(float(logits[row, token].double() - log_totals[row]))
         return {place: sum(values) / len(values) for place, values in sums.items()}
 
     # ---------------------------------------------------------------- reading the model
@@ -260,8 +266,8 @@ class Scorer:
                 yield indices[start : start + self.batch_size]
 
     @torch.inference_mode()
-    def _read(self, clozes: Sequence[Cloze]) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Buckets of indices with ln P over the vocabulary at each one's position, float64 (rows, vocabulary)."""
+    def _read(self, clozes: Sequence[Cloze]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
+        """Buckets of indices; the logits (rows, vocabulary) at their positions; the float64 ln sums (rows,)."""
         for bucket in self._buckets([len(cloze.ids) for cloze in clozes]):
             ids = torch.tensor([clozes[index].ids for index in bucket], device=self.model.device)
             positions = torch.tensor([clozes[index].position for index in bucket], device=self.model.device)
@@ -276,7 +282,9 @@ class Scorer:
                 logits = self.model(**inputs, **({} if self.kind == "masked" else {"use_cache": False})).logits
             if logits.shape[1] > 1:  # no head was found to read at one position
                 logits = logits[torch.arange(len(bucket)), positions][:, None]
-            yield bucket, torch.log_softmax(logits[:, 0].double(), dim=-1)
+            logits = logits[:, 0]
+            log_totals = torch.cat([part.double().logsumexp(-1) for part in logits.split(ROWS_AT_ONCE)])
+            yield bucket, logits, log_totals
 
     # ---------------------------------------------------------------- texts beyond the context
 
