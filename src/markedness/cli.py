@@ -34,6 +34,9 @@ app.add_typer(params_app, name="params")
 corpora_app = typer.Typer(help="Published data, pinned by commit and checksum.", no_args_is_help=True)
 app.add_typer(corpora_app, name="corpora")
 
+model_app = typer.Typer(help="Local models.", no_args_is_help=True)
+app.add_typer(model_app, name="model")
+
 Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.")]
 Model = Annotated[str, typer.Option("--model", help="A key of models in params.yaml.")]
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
@@ -121,6 +124,22 @@ def check(params: ParamsFile = DEFAULT) -> None:
     """Check params.yaml: one line per fault, exit status 2."""
     loaded = _load(params)
     print(f"{loaded.path}: {len(loaded.audits)} audits, {len(loaded.run)} models to run, no faults")
+
+
+@model_app.command("prepare")
+def model_prepare(
+    names: Annotated[list[str] | None, typer.Argument(help="Keys of models; all that are run when left out.")] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Convert or fetch local models ahead, and say what they are; without this the first generate does it."""
+    loaded = _load(params)
+    from markedness.lm.config import TransformersModel
+    from markedness.lm.local import LocalModel
+
+    for name in names or loaded.run:
+        config = loaded.model(name)
+        if isinstance(config, TransformersModel):
+            print(f"{name}: {LocalModel(config, loaded.root, loaded.seed).check()}")
 
 
 @corpora_app.command("get")

@@ -115,6 +115,16 @@ class LocalModel:
         if self.config.gguf_package:
             gguf.convert(self.config.gguf_package, self.folder, say)
 
+    def check(self, say: Callable[[str], None] = print) -> str:
+        """Have everything in place that asking needs, and describe the model in a line."""
+        converted = self.config.gguf_package and gguf.is_converted(self.folder)
+        self.prepare(say)
+        kind = self._known_kind()
+        if not converted:
+            self.load(self.config.dtype_text)
+            self._models.clear()
+        return f"a {kind} model of {len(self.tokenizer):,} tokens in {self.config.path}"
+
     def load(self, dtype: str) -> Any:
         """The model in one precision, in evaluation mode.
 
