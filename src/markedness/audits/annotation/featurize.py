@@ -1,0 +1,162 @@
+"""Judgments -> matched pairs: the marked text's answers beside the unmarked text's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from markedness.records import AuditError, Status, Strict
+
+REASONS = {
+    "refusal": (Status.REFUSAL,),
+    "unparsed": (Status.UNPARSED,),
+    "truncated": (Status.TRUNCATED,),
+    "failed": (Status.FAILED, Status.UNSUPPORTED),
+}
+"""Column -> statuses of a missing judgment, counted on each side."""
+_ABOUT = (
+    "paradigm",
+    "prompt_id",
+    "group",
+    "reference",
+    "task",
+    "domain",
+    "valence",
+    "iteration",
+    "pair",
+    "vignette",
+    "gender",
+)
+
+
+class Params(Strict):
+    """``annotation.featurize``."""
+
+    duplicates: bool = True
+    """Count a judgment that was made before (a retry in stored data) too; false: the first one alone."""
+
+
+class MatchError(AuditError):
+    """Judgments that cannot be matched."""
+
+
+def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
+    """Match marked with unmarked judgments of the same task.
+
+    Texts of the names paradigm match by ``pair`` within ``iteration``, or, where there is no pair, by vignette, gender
+    and iteration; several marked groups may share one unmarked text. Texts of the dialect paradigm match by ``pair``
+    (or ``vignette``) over all iterations.
+
+    Parameters
+    ----------
+    responses
+        Rows of clean.
+    params
+        Whether repeated judgments count.
+
+    Returns
+    -------
+    DataFrame
+        One row per task, pair and marked group: what the pair is; ``name``, ``reference_name``; ``n``, ``yes``
+        (judgments and yes-answers of the marked text), ``n_reference``, ``yes_reference``; ``delta`` = yes / n -
+        yes_reference / n_reference, in [-1, 1], positive: the marked text gets yes more often, NaN when a side is
+        missing; ``margin``, ``margin_reference``: mean ln P(yes) - ln P(no), nats, NaN where not scored; for each
+        reason the missing judgments of either side (``refusal``, ``refusal_reference``, ...).
+    """
+    for name in ("task", "paradigm", "group", "reference"):
+        if name not in responses:
+            raise MatchError(
+                f"annotation.featurize: the responses have no column '{name}'; run generate and clean again"
+            )
+    counted = responses["judgment"].to_numpy(dtype=bool) if "judgment" in responses else np.ones(len(responses), bool)
+    if not params.duplicates:
+        counted = counted & ~responses["duplicate"].to_numpy(dtype=bool)
+    rows = responses if counted.all() else responses[counted]
+    pair, n_pairs = _pairs(rows)
+    group, groups = _codes(rows, "group")
+    unmarked = rows["group"].astype(object).to_numpy() == rows["reference"].astype(object).to_numpy()
+    unit, units = pd.factorize(pair[~unmarked] * len(groups) + group[~unmarked])
+    of_unit = units // len(groups)
+    first = _first(unit, len(units), np.flatnonzero(~unmarked))
+    first_reference = _first(pair[unmarked], n_pairs, np.flatnonzero(unmarked))[of_unit]
+
+    about = [name for name in (*_ABOUT, "name") if name in rows]
+    made = rows[about].iloc[first].reset_index(drop=True)
+    if "name" in rows:
+        other = rows["name"].iloc[np.maximum(first_reference, 0)].reset_index(drop=True)
+        made["reference_name"] = other.where(first_reference >= 0)
+    sides = (("", ~unmarked, unit, len(units), slice(None)), ("_reference", unmarked, pair[unmarked], n_pairs, of_unit))
+    answer = rows["answer"].fillna(-1).to_numpy(dtype="int8")
+    margin = rows["margin"].to_numpy(dtype=float) if "margin" in rows else np.full(len(rows), np.nan)
+    lost = {
+        reason: rows["status"].isin([s.value for s in of]).to_numpy() & (answer < 0) for reason, of in REASONS.items()
+    }
+    for suffix, side, code, size, place in sides:
+        told, scored = answer[side] >= 0, ~np.isnan(margin[side])
+        made[f"n{suffix}"] = np.bincount(code[told], minlength=size)[place].astype("int32")
+        made[f"yes{suffix}"] = np.bincount(code[answer[side] == 1], minlength=size)[place].astype("int32")
+        for reason, missing in lost.items():
+            made[f"{reason}{suffix}"] = np.bincount(code[missing[side]], minlength=size)[place].astype("int32")
+        sums = np.bincount(code[scored], weights=margin[side][scored], minlength=size)[place]
+        made[f"margin{suffix}"] = _ratio(sums, np.bincount(code[scored], minlength=size)[place])
+    made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
+    return made
+
+
+def _pairs(rows: pd.DataFrame) -> tuple[NDArray[np.int64], int]:
+    """Code of paradigm, task and pair of each row, and how many there are."""
+    names = (rows["paradigm"].astype(object) == "names").to_numpy(dtype=bool)
+    pair, _ = _codes(rows, "pair")
+    vignette, _ = _codes(rows, "vignette")
+    alone = (pair < 0) & (vignette < 0)
+    if alone.any():
+        raise MatchError(
+            f"annotation.featurize: {int(alone.sum())} judgments have neither pair nor vignette, so that nothing "
+            "matches them; give one of the two columns"
+        )
+    by_vignette = pair < 0
+    code = np.zeros(len(rows), dtype=np.int64)
+    parts = (
+        _codes(rows, "paradigm")[0],
+        _codes(rows, "task")[0],
+        np.where(names, _codes(rows, "iteration")[0], -1),
+        pair,
+        np.where(by_vignette, vignette, -1),
+        np.where(by_vignette & names, _codes(rows, "gender")[0], -1),
+    )
+    for part in parts:
+        size = int(part.max()) + 2
+        if size > 1 and len(code) and int(code.max()) > np.iinfo(np.int64).max // size // 2:
+            code = pd.factorize(code)[0].astype(np.int64)
+        code = code * size + (part + 1)
+    code, labels = pd.factorize(code)
+    return code.astype(np.int64), len(labels)
+
+
+def _codes(rows: pd.DataFrame, name: str) -> tuple[NDArray[np.int64], Any]:
+    """Code of each value of a column; -1 where it is missing, empty, or there is no such column."""
+    if name not in rows:
+        return np.full(len(rows), -1, dtype=np.int64), ()
+    column = rows[name]
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        found, values = column.cat.codes.to_numpy(), column.cat.categories
+    else:
+        found, values = pd.factorize(column)
+    codes = np.asarray(found, dtype=np.int64)
+    empty = np.flatnonzero(np.asarray(values, dtype=object) == "")
+    return np.where(np.isin(codes, empty), -1, codes) if len(empty) else codes, values
+
+
+def _first(code: NDArray[np.int64], size: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """First row of each code; -1 where there is none."""
+    first = np.full(size, -1, dtype=np.int64)
+    first[code[::-1]] = rows[::-1]
+    return first
+
+
+def _ratio(sums: Any, n: Any) -> NDArray[np.float64]:
+    sums, n = np.asarray(sums, dtype=float), np.asarray(n, dtype=float)
+    return np.divide(sums, n, out=np.full(len(n), np.nan), where=n > 0)

@@ -1,0 +1,106 @@
+"""The charts of the annotation audit, from its tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+MAX_TASKS = 60
+"""Tasks drawn per group, those with the largest gaps first."""
+
+
+def figures(gaps: pd.DataFrame, dialect_gaps: pd.DataFrame, missing: pd.DataFrame) -> dict[str, Any]:
+    """File stem -> chart; a table without rows has none."""
+    made = {}
+    if gaps["gap"].notna().any():
+        made["gaps"] = _name_gaps(gaps)
+    if dialect_gaps["gap"].notna().any():
+        made["dialect_gaps"] = _dialect_bars(dialect_gaps)
+    if missing["rate"].notna().any():
+        made["missing"] = _missing_bars(missing)
+    return made
+
+
+def _name_gaps(gaps: pd.DataFrame) -> Any:
+    import altair as alt
+
+    panels = []
+    bound = float(gaps[["ci_low_vignette", "ci_high_vignette", "gap"]].abs().max().max()) * 1.05 or 1.0
+    scale = alt.Scale(domain=[-bound, bound])
+    for group, table in gaps.dropna(subset=["gap"]).groupby("group", sort=False):
+        table = table.reindex(table["gap"].abs().sort_values(ascending=False).index)[:MAX_TASKS].sort_values("gap")
+        columns = ["task", "gap", "ci_low_vignette", "ci_high_vignette", "p_adjusted", "n_pairs"]
+        data = table[columns].assign(
+            task=table["task"].astype(str).str.replace("_", " "),
+            significant=np.where(table["significant"], "yes", "no"),
+        )
+        base = alt.Chart(data).encode(y=alt.Y("task:N", sort=list(data["task"])[::-1], title=None))
+        interval = base.mark_rule().encode(
+            x=alt.X("ci_low_vignette:Q", scale=scale, title="gap (share of pairs)"), x2="ci_high_vignette:Q"
+        )
+        dot = base.mark_point().encode(
+            x=alt.X("gap:Q", scale=scale),
+            color=alt.Color(
+                "significant:N",
+                title="significant after correction",
+                scale=alt.Scale(domain=["yes", "no"], range=["#D55E00", "#6E6E6E"]),
+            ),
+            tooltip=["task", "gap", "ci_low_vignette", "ci_high_vignette", "p_adjusted", "n_pairs"],
+        )
+        zero = alt.Chart(pd.DataFrame({"gap": [0]})).mark_rule(strokeDash=[4, 3]).encode(x="gap:Q")
+        panels.append(alt.layer(zero, interval, dot).properties(title=str(group), width=240))
+    reference = ", ".join(gaps["reference"].astype(str).unique())
+    return alt.hconcat(*panels).properties(
+        title=alt.TitleParams(
+            "What a name changes in the labels",
+            subtitle=f"Yes-rate with the group's names minus {reference} names, same text; intervals by vignette",
+        )
+    )
+
+
+def _dialect_bars(dialect_gaps: pd.DataFrame) -> Any:
+    import altair as alt
+
+    data = dialect_gaps[
+        ["task", "group", "reference", "gap", "paired_gap", "ci_low", "ci_high", "p_adjusted", "n_texts"]
+    ]
+    data = data.assign(task=data["task"].astype(str).str.replace("_", " ")).sort_values("gap")
+    order = list(dict.fromkeys(data["task"]))
+    base = alt.Chart(data).encode(y=alt.Y("task:N", sort=order, title=None))
+    bar = base.mark_bar().encode(
+        x=alt.X("gap:Q", title="gap (difference of yes-rates)"),
+        tooltip=["task", "gap", "ci_low", "ci_high", "p_adjusted", "n_texts"],
+    )
+    if data["group"].nunique() > 1:
+        bar = bar.encode(color=alt.Color("group:N", title="dialect"), yOffset="group:N")
+    interval = base.mark_rule(strokeWidth=2).encode(x="ci_low:Q", x2="ci_high:Q")
+    marked, unmarked = (", ".join(data[name].astype(str).unique()) for name in ("group", "reference"))
+    return alt.layer(bar, interval).properties(
+        title=alt.TitleParams(
+            "What a dialect changes in the labels",
+            subtitle=f"Yes-rate of {marked} texts minus {unmarked} texts of the same content; t intervals over texts",
+        )
+    )
+
+
+def _missing_bars(missing: pd.DataFrame) -> Any:
+    import altair as alt
+
+    data = missing[missing["task"] == "all tasks"][["paradigm", "group", "rate", "ci_low", "ci_high", "missing", "n"]]
+    data = data.assign(**{name: data[name] * 100 for name in ("rate", "ci_low", "ci_high")})
+    base = alt.Chart(data).encode(y=alt.Y("group:N", title=None, sort=None))
+    bar = base.mark_bar().encode(
+        x=alt.X("rate:Q", title="missing judgments (%)", scale=alt.Scale(domainMin=0)),
+        tooltip=["group", "rate", "missing", "n"],
+    )
+    interval = base.mark_rule(strokeWidth=2).encode(x="ci_low:Q", x2="ci_high:Q")
+    return (
+        alt.layer(bar, interval)
+        .facet(row=alt.Row("paradigm:N", title=None))
+        .resolve_scale(y="independent")
+        .properties(
+            title=alt.TitleParams("Judgments without an answer", subtitle="by the group of the text, over all tasks")
+        )
+    )
