@@ -209,8 +209,8 @@ def directional_consistency(gaps: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     -------
     DataFrame, one row per cell
         ``mean_gap``, ``sd`` over models (NaN for one model), ``n_models``, ``same_sign`` (models whose gap has
-        the sign of the mean; a gap of 0 has no sign), ``consistency`` = same_sign / n_models, in [0, 1]; NaN when the mean is 0.
-        With few models a high share says little: 1 for a single model, always.
+        the sign of the mean; a gap of 0 has no sign), ``consistency`` = same_sign / n_models, in [0, 1]; NaN when
+        the mean is 0. With few models a high share says little: 1 for a single model, always.
 
     References
     ----------
