@@ -172,9 +172,9 @@ def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]
         if key != "axes" and key not in STAGES
     ]
     axes: Axes | None = None
-    if "axes" in block:
+    if block.get("axes"):  # none given: the audit's own
         try:
-            axes = TypeAdapter(Axes).validate_python(block["axes"] or {})
+            axes = TypeAdapter(Axes).validate_python(block["axes"])
         except ValidationError as error:
             faults += _lines(error, (audit, "axes"), None)
     for name in STAGES:
