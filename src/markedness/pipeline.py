@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -329,7 +330,11 @@ def featurize(params: Params, audit: str, model: str, say: Report = print) -> No
     if _nothing_to_measure(responses):
         made = Features(pd.DataFrame({"unsupported": [_reason(responses)]}))
     else:
-        made = audits.stage(audit, "featurize").featurize(responses, params.stage(audit, "featurize"))
+        module, stage_params = audits.stage(audit, "featurize"), params.stage(audit, "featurize")
+        # word lists are stimuli: an audit that counts words of lists asks for them by a third parameter
+        wants_stimuli = "stimuli" in inspect.signature(module.featurize).parameters
+        more = {"stimuli": store.stimuli(audit)} if wants_stimuli else {}
+        made = module.featurize(responses, stage_params, **more)
         made = made if isinstance(made, Features) else Features(made)
     store.write_table("features", audit, model, made.table)
     folder.mkdir(parents=True, exist_ok=True)
@@ -373,6 +378,8 @@ def evaluate(params: Params, audit: str, model: str, say: Report = print) -> Non
     store.write_json(folder / "notes.json", list(made.notes))
     store.write_table("estimates", audit, model, made.estimates)
     store.write_json(folder / "metrics.json", dict(made.metrics))
+    for note in made.notes:
+        say(f"{audit} {model}: note: {note}")
     say(f"{audit} {model}: {len(made.tables)} tables, {len(made.metrics)} metrics in {folder.relative_to(store.root)}")
 
 

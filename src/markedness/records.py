@@ -57,6 +57,8 @@ class Value(Strict):
     """The noun of the person: "woman", "nonbinary person"."""
     pronouns: tuple[str, str, str] | None = None
     """Subject, object, possessive: ("she", "her", "her")."""
+    forms: dict[str, str] = Field(default_factory=dict)
+    """Label beside a value of another axis: {"woman": "Latina"}."""
 
 
 class Axis(Strict):
@@ -94,7 +96,7 @@ def group_name(values: Mapping[str, Any], axes: Axes) -> str:
         The axes, in the order in which their values are joined.
     """
     fixed = (values.get(axis) for axis in axes)
-    return " ".join(str(value) for value in fixed if value is not None and value == value and value != "")
+    return " ".join(str(value) for value in fixed if not pd.isna(value) and value != "")
 
 
 class Stimuli(Protocol):

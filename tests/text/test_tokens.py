@@ -50,5 +50,4 @@ def test_without_strings_cuts_whole_words_first_then_pieces_in_order() -> None:
 
 
 def test_removal_lists_splits_rows_by_stage() -> None:
-    rows = [{"stage": "1", "string": "he"}, {"stage": "3", "string": "mom"}, {"stage": "2", "string": "asia"}]
-    assert removal_lists(rows) == [["he"], ["asia"], ["mom"]]
+    assert removal_lists(["1", "3", "2", "3"], ["he", "mom", "asia", "boy"]) == [["he"], ["asia"], ["mom", "boy"]]

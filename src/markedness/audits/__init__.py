@@ -4,7 +4,8 @@ A stage module holds a frozen ``Params`` (a `markedness.records.Strict`) and one
 
     generate.prompts(stimuli, params, rng) -> yields list[Prompt], is sent list[list[Completion]]
     clean.clean(generations, params) -> responses: the same rows, with answer and status
-    featurize.featurize(responses, params) -> features: one unit of analysis a row
+    featurize.featurize(responses, params) -> features: one unit of analysis a row; an audit that counts
+        words of lists takes ``stimuli`` as an optional third parameter
     evaluate.evaluate(features, params, rng) -> Evaluation
 
 Beside them:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 Rule = Literal["published", "unicode"]
@@ -92,7 +92,7 @@ def without_strings(texts: Iterable[str], whole_words: Sequence[str], *substring
     return cut
 
 
-def removal_lists(table: Iterable[Mapping[str, str]]) -> list[list[str]]:
-    """The lists for `without_strings` from rows with ``stage`` (1, 2, 3) and ``string``, in row order."""
-    rows = list(table)
-    return [[row["string"] for row in rows if row["stage"] == stage] for stage in ("1", "2", "3")]
+def removal_lists(stages: Iterable[str], strings: Iterable[str]) -> list[list[str]]:
+    """The three lists for `without_strings` from the columns of a table, its order kept; stages are 1, 2, 3."""
+    rows = list(zip(stages, strings, strict=True))
+    return [[string for stage, string in rows if str(stage) == wanted] for wanted in ("1", "2", "3")]

@@ -1,0 +1,45 @@
+"""Label refusals and duplicates; the text itself is left as it came."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from markedness.records import Status, Strict, answerless_status
+from markedness.text.refusals import is_refusal
+
+
+class Params(Strict):
+    """Nothing can be set here: what to leave out is said in ``personas.featurize``."""
+
+
+def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
+    """Add answer, status and duplicate.
+
+    Parameters
+    ----------
+    generations
+        With text, error, finish_reason, prompt, group.
+    params
+        See `Params`.
+
+    Returns
+    -------
+    DataFrame
+        The same rows. ``answer``: the text without the space around it, missing where there is none. ``status``:
+        ok, refusal (see `markedness.text.refusals.is_refusal`), unparsed (an empty text), failed or unsupported.
+        A persona cut off by the token limit is ok, as published: its words count. ``duplicate``: whether the
+        same text answers the same prompt for the same group in an earlier row.
+    """
+    responses = generations.copy()
+    if "kind" not in responses:
+        responses["kind"] = "persona"
+    texts = responses["text"].astype("string").str.strip()
+    responses["answer"] = texts.mask(texts.eq(""))
+    status = answerless_status(responses)
+    status = status.mask(status.isna() & is_refusal(responses["answer"]), Status.REFUSAL.value)
+    status = status.mask(status.isna() & responses["text"].isna(), Status.FAILED.value)
+    status = status.mask(status.isna() & responses["answer"].isna(), Status.UNPARSED.value)
+    responses["status"] = status.fillna(Status.OK.value)
+    same = ["kind", "prompt_id", "prompt", "group", "answer"]
+    responses["duplicate"] = responses.duplicated(same) & responses["answer"].notna()
+    return responses
