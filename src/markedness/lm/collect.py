@@ -194,13 +194,17 @@ async def collect(
     counts.from_ledger += known
     missing = plan.missing
     if len(missing):
-        run = _Run(plan, counts, patience or Patience(), meter or Meter(), progress)
-        await run.ask(missing)
+        run: type[Run] = Run
+        if getattr(model, "batch_api", False):
+            from markedness.lm.batch import BatchRun
+
+            run = BatchRun
+        await run(plan, counts, patience or Patience(), meter or Meter(), progress).ask(missing)
     return Answers(plan)
 
 
-class _Run:
-    """The asking of one plan."""
+class Run:
+    """The asking of one plan, request by request."""
 
     def __init__(self, plan: Plan, counts: Counts, patience: Patience, meter: Meter, progress: Progress | None) -> None:
         self.plan = plan
@@ -236,7 +240,7 @@ class _Run:
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from failed.exceptions[0].__cause__
         if left:
-            raise BudgetError(self._stopped(left))
+            raise self.stopped(left)
 
     def _allowed(self, batch: list[tuple[int, Draw]]) -> bool:
         return self.meter.allows([draw.prompt for _, draw in batch])
@@ -255,12 +259,7 @@ class _Run:
         for (distinct, draw), answer in zip(batch, answers, strict=True):
             self.meter.settle(draw.prompt, answer)
             self.plan.record(distinct, draw, answer, asked, self.counts)
-        if self.progress is not None:
-            counts = self.counts
-            done = counts.answered + counts.failed
-            self.progress.show(
-                done, counts.requested, done - counts.from_ledger, counts.failed, self.meter.spent_text
-            )  # fmt: skip
+        self.show()
 
     async def _attempts(self, draws: list[Draw]) -> Sequence[Completion]:
         """Ask once, and again while the server says later."""
@@ -281,13 +280,13 @@ class _Run:
                 if attempt >= self.patience.max_attempts or self.given_up:
                     self._unserved(str(error))
                     return [Completion(error=f"{error} ({attempt} attempts)")] * len(draws)
-                await asyncio.sleep(self._wait(attempt, error.retry_after))
+                await asyncio.sleep(self.wait(attempt, error.retry_after))
             else:
                 self._unserved(None)
                 self.pace.answered(clock() - started)
                 return answers
 
-    def _wait(self, attempt: int, retry_after: float | None) -> float:
+    def wait(self, attempt: int, retry_after: float | None) -> float:
         """Seconds until the next attempt: what the server asks for, else doubled, both spread at random."""
         if retry_after is not None:
             return min(retry_after, self.patience.max_wait) + random.uniform(0, 0.1)
@@ -300,11 +299,20 @@ class _Run:
         if self.unserved >= GIVE_UP_AFTER:
             self.given_up = f"not asked: {GIVE_UP_AFTER} requests in a row were not served ({reason})"
 
-    def _stopped(self, left: int) -> str:
+    def show(self) -> None:
+        """Say how far it is, when it is time."""
+        if self.progress is not None:
+            counts = self.counts
+            done = counts.answered + counts.failed
+            new = done - counts.from_ledger
+            self.progress.show(done, counts.requested, new, counts.failed, self.meter.spent_text)
+
+    def stopped(self, left: int) -> BudgetError:
+        """What is raised where the budget ends the run."""
         meter = self.meter
         by_cost = meter.max_cost is not None and meter.allows([]) and meter.max_requests != meter.requests
         limit = "max_cost" if by_cost else "max_requests"
-        return (
+        return BudgetError(
             f"{limit} reached: stopped after {meter.requests:,} requests ({meter.spent_text}), {left:,} not asked; "
             f"what was answered is in the ledger: raise {limit} and run again to go on"
         )

@@ -75,6 +75,10 @@ class OpenAIModel(Budget):
     """Further fields of every request that this server knows: {top_k: 40}."""
     batch_api: bool = False
     """Use the Batch endpoint: cheaper, slower, resumed by its id."""
+    batch_requests: int = Field(default=50_000, ge=1)
+    """Most requests of one batch."""
+    batch_poll: float = Field(default=30.0, gt=0)
+    """Seconds between two looks at the batches under way."""
 
 
 class CorpusSource(Strict):

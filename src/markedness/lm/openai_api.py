@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -45,9 +46,10 @@ class OpenAIServer:
         self.seed = seed
         self.concurrency = config.concurrency
         self.min_concurrency = config.min_concurrency
+        self.batch_api = config.batch_api
         self._key = _NO_KEY
         self._unscored: str | None = None
-        self._path = "/chat/completions" if config.chat else "/completions"
+        self.path = "/chat/completions" if config.chat else "/completions"
 
     @cached_property
     def client(self) -> AsyncOpenAI:
@@ -113,58 +115,68 @@ class OpenAIServer:
     async def _ask(self, draw: Draw) -> Completion:
         if draw.prompt.candidates and self._unscored:
             return Completion(finish_reason=UNSUPPORTED, error=self._unscored)
-        content = await self._post(draw)
-        completion = self.read(content, draw.prompt)
+        try:
+            answer = orjson.loads(await self._post(draw))
+        except orjson.JSONDecodeError as error:
+            raise RequestFailed(f"the answer is not JSON ({error})") from None
+        completion = self.read(answer, draw.prompt)
         if completion.finish_reason == UNSUPPORTED:
             self._unscored = completion.error
         return completion
 
     async def _post(self, draw: Draw) -> bytes:
         """One attempt: the body of a 2xx answer, or one of the two exceptions."""
-        import openai
-        from aiohttp import ClientError
         from httpx2 import Response
 
         client = self.client  # made outside the time limit: it takes a second at first
-        try:
-            async with asyncio.timeout(self.config.timeout):
-                response = await client.post(
-                    self._path,
-                    cast_to=Response,
-                    content=orjson.dumps(self.body(draw)),
-                    options={"headers": {"Content-Type": "application/json"}},
-                )
-                return bytes(response.content)
-        except openai.APIStatusError as error:
-            raise self._status_error(error, draw) from None
-        except (openai.APIConnectionError, ClientError, OSError) as error:  # TimeoutError is an OSError
-            raise RetryLater(self._redact(_connection_reason(error, self.config.timeout))) from None
-        except openai.APIError as error:
-            raise RequestFailed(self._redact(f"the openai package refused the answer: {error}")) from None
+        async with self.attempt(self.config.timeout, scored=bool(draw.prompt.candidates)):
+            response = await client.post(
+                self.path,
+                cast_to=Response,
+                content=orjson.dumps(self.body(draw)),
+                options={"headers": {"Content-Type": "application/json"}},
+            )
+            return bytes(response.content)
+        raise AssertionError("unreachable")
 
-    def _status_error(self, error: Any, draw: Draw) -> Exception:
-        """Whether to ask again, and when."""
-        status, body = int(error.status_code), error.body
-        detail = body.get("message") if isinstance(body, Mapping) else None
-        detail = self._redact(" ".join(str(detail or error.message).split()))[:500]
+    @contextlib.asynccontextmanager
+    async def attempt(self, timeout: float, *, scored: bool = False) -> AsyncIterator[None]:
+        """One call of the client within a time limit; whatever goes wrong is RequestFailed or RetryLater."""
+        import openai
+        from aiohttp import ClientError
+
+        try:
+            async with asyncio.timeout(timeout):
+                yield
+        except openai.APIStatusError as error:
+            body = error.body
+            detail = body.get("message") if isinstance(body, Mapping) else None
+            later = retry_after(error.response.headers)
+            raise self.refusal(error.status_code, str(detail or error.message), error.code, later, scored) from None
+        except (openai.APIConnectionError, ClientError, OSError) as error:  # TimeoutError is an OSError
+            raise RetryLater(self.redact(_connection_reason(error, timeout))) from None
+        except openai.APIError as error:
+            raise RequestFailed(self.redact(f"the openai package refused the answer: {error}")) from None
+
+    def refusal(
+        self, status: int, detail: str, code: str | None, later: float | None = None, scored: bool = False
+    ) -> RequestFailed | RetryLater:
+        """What an HTTP status other than 2xx becomes: whether to ask again, and when."""
+        detail = self.redact(" ".join(detail.split()))[:500]
         reason = f"HTTP {status}: {detail}"
         if status in RETRIED or status >= 500:
-            return RetryLater(reason, retry_after(error.response.headers))
-        if draw.prompt.candidates and status in (400, 422) and "logprob" in detail.lower():
+            return RetryLater(reason, later)
+        if scored and status in (400, 422) and "logprob" in detail.lower():
             self._unscored = f"the server of {self.config.model} serves no token probabilities ({reason})"
             return RequestFailed(self._unscored, finish_reason=UNSUPPORTED)
-        if error.code == "context_length_exceeded" or "context length" in detail.lower():
+        if code == "context_length_exceeded" or "context length" in detail.lower():
             reason = f"context too long: {reason}"
-        elif error.code == "content_filter":
+        elif code == "content_filter":
             reason = f"content filter: {reason}"
         return RequestFailed(reason, refused=status in (401, 403))
 
-    def read(self, content: bytes, prompt: Prompt) -> Completion:
-        """A 2xx body as a completion; RequestFailed says what of it cannot be read."""
-        try:
-            answer = orjson.loads(content)
-        except orjson.JSONDecodeError as error:
-            raise RequestFailed(f"the answer is not JSON ({error})") from None
+    def read(self, answer: Any, prompt: Prompt) -> Completion:
+        """A decoded 2xx body as a completion; RequestFailed says what of it cannot be read."""
         choice = _first_choice(answer)
         usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
         served: dict[str, Any] = {
@@ -187,12 +199,12 @@ class OpenAIServer:
         stopped_at_once = text is not None and not self.config.chat and bool(prompt.sampling.stop)
         if text is None or (not text.strip() and not stopped_at_once):
             return Completion(error=f"the answer is empty (finish reason {served['finish_reason']})", **served)
-        return Completion(text=self._redact(text), **served)
+        return Completion(text=self.redact(text), **served)
 
     def _text(self, value: Any) -> str | None:
-        return self._redact(value) if isinstance(value, str) else None
+        return self.redact(value) if isinstance(value, str) else None
 
-    def _redact(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """A server may echo the key; it reaches no file, log line or table."""
         return text.replace(self._key, "[key]") if self._key != _NO_KEY else text
 

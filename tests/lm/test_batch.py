@@ -1,0 +1,165 @@
+"""The Batch endpoint: several batches, partial and expired ones, kills at every step, faults inside."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pandas as pd
+import pytest
+import toy_study
+from openai_server import Server
+
+from markedness import audits, pipeline
+from markedness.lm import batch as batches
+from markedness.lm.collect import BudgetError, Counts
+
+TEXTS = [f"text {i}" for i in range(7)]
+BATCH = {"batch_api": True, "batch_requests": 5, "batch_poll": 0.01, "max_wait": 0.01, "chat": True}
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL at one place."""
+
+
+@pytest.fixture(autouse=True)
+def _restore_audits() -> Iterator[None]:
+    stage = audits.stage
+    yield
+    audits.stage = stage  # type: ignore[assignment]
+
+
+def run(params: Any) -> tuple[pd.DataFrame, Counts]:
+    counts = pipeline.generate(params, "toy", "toy", lambda line: None)
+    assert counts.requested == counts.answered + counts.failed
+    return pd.read_parquet(params.root / "data/generations/toy/toy.parquet"), counts
+
+
+def ledger_rows(params: Any) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in (params.root / "data/ledger/toy/toy.jsonl").read_bytes().splitlines()]
+
+
+def test_batch_answers_are_those_of_single_requests(tmp_path: Path) -> None:
+    with Server() as server:
+        single = toy_study.study(tmp_path / "single", server.url, TEXTS, samples=2, chat=True)
+        expected, _ = run(single)
+        params = toy_study.study(tmp_path / "batch", server.url, TEXTS, samples=2, **BATCH)
+        table, counts = run(params)
+        assert len(server.batches) == 3  # 14 requests, at most 5 in one
+        run(params)
+        assert len(server.batches) == 3
+    pd.testing.assert_frame_equal(table, expected)
+    assert counts.answered == 14
+    facts = [row for row in ledger_rows(params) if "batch" in row]
+    assert [set(row) - {"batch"} for row in facts[:2]] == [{"keys", "at"}, {"id"}]
+
+
+def test_batch_expired_half_way_is_merged_and_the_rest_handed_over_again(tmp_path: Path) -> None:
+    with Server() as server:
+        server.batch_plan = ["expired", "completed"]
+        table, counts = run(toy_study.study(tmp_path, server.url, TEXTS, **BATCH))
+        # 7 requests in 2 batches; the first of 5 brings 2, so 3 go into a third.
+        assert len(server.batches) == 3 and server.stats()["repeated"] == 0
+    assert counts.answered == 7 and table["text"].notna().all()
+
+
+def test_batch_always_expiring_is_recorded_with_its_reason(tmp_path: Path) -> None:
+    with Server() as server:
+        server.batch_plan = ["expired"] * 9
+        table, counts = run(toy_study.study(tmp_path, server.url, ["one"], max_attempts=3, **BATCH))
+        assert len(server.batches) == 3
+    assert counts.failed == 1 and "batch_expired" in table["error"].iloc[0] and "3 batches" in table["error"].iloc[0]
+
+
+def test_batch_refused_is_recorded_with_its_reason(tmp_path: Path) -> None:
+    with Server() as server:
+        server.batch_plan = ["failed", "completed"]
+        table, counts = run(toy_study.study(tmp_path, server.url, TEXTS, **BATCH))
+    assert (counts.failed, counts.answered) == (5, 2)
+    assert table["error"].dropna().str.contains("the file is not liked").all() and table["error"].notna().sum() == 5
+
+
+def test_batch_fault_of_one_request_is_retried_or_recorded(tmp_path: Path) -> None:
+    texts = ["fault:500*1", "fault:400", "fault:content-filter", "fault:empty", "fine"]
+    with Server() as server:
+        table, counts = run(toy_study.study(tmp_path, server.url, texts, **BATCH))
+        assert len(server.batches) == 2
+    assert (counts.answered, counts.failed) == (2, 3)
+    table = table.set_index("prompt")
+    assert table.loc[["fault:500*1", "fine"], "text"].notna().all()
+    for fault, reason in (("400", "HTTP 400"), ("content-filter", "content filter"), ("empty", "empty")):
+        assert reason in table.loc[f"fault:{fault}", "error"] and pd.isna(table.loc[f"fault:{fault}", "text"])
+
+
+@pytest.mark.parametrize("step", ["before upload", "before making", "before the id is written", "while waiting"])
+def test_batch_killed_at_any_step_pays_for_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS, **BATCH)
+        with monkeypatch.context() as patch:
+            kill_at(step, patch)
+            with pytest.raises(Killed):
+                run(params)
+        table, counts = run(params)
+        stats = server.stats()
+    assert counts.answered == 7 and table["text"].notna().all()
+    assert stats["answered"] == 7 and stats["repeated"] == 0
+    _, counts = run(params)
+    assert counts.from_ledger == 7
+
+
+def kill_at(step: str, patch: pytest.MonkeyPatch) -> None:
+    run_class = batches.BatchRun
+
+    def die(*args: Any, **more: Any) -> Any:
+        raise Killed
+
+    if step == "before upload":
+        call, calls = run_class._call, []
+
+        async def first_only(self: Any, what: Any) -> Any:
+            calls.append(what)
+            return await call(self, what) if len(calls) > 1 else die()
+
+        patch.setattr(run_class, "_call", first_only)
+    elif step == "before making":
+        patch.setattr(run_class, "_make", die)
+    elif step == "before the id is written":
+        make = run_class._make
+
+        async def make_and_die(self: Any, name: str, file: str) -> str:
+            await make(self, name, file)
+            return die()
+
+        patch.setattr(run_class, "_make", make_and_die)
+    else:
+        patch.setattr(run_class, "_merged", die)
+
+
+def test_batch_of_other_params_is_kept_for_the_run_that_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS, **BATCH)
+        with monkeypatch.context() as patch:
+            kill_at("while waiting", patch)
+            with pytest.raises(Killed):
+                run(params)
+        other = toy_study.study(tmp_path, server.url, ["another text"], **BATCH)
+        _, counts = run(other)
+        assert counts.answered == 1
+        _, counts = run(toy_study.study(tmp_path, server.url, TEXTS, **BATCH))
+        assert counts.answered == 7 and server.stats()["answered"] == 8
+
+
+def test_batch_budget_stops_the_handing_over(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS, max_requests=4, **BATCH)
+        with pytest.raises(BudgetError, match=r"max_requests reached: stopped after 4 requests .* 3 not asked"):
+            run(params)
+        _, counts = run(dataclasses.replace(params))
+        assert counts.answered == 7 and server.stats()["answered"] == 7
