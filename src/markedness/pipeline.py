@@ -253,15 +253,17 @@ def _rows(prompt: Prompt, completions: Sequence[Completion], min_coverage: float
             "estimator": completion.estimator, "coverage": completion.coverage, "cut_tokens": completion.cut_tokens,
         }  # fmt: skip
         for candidate, log_prob, reason in zip(candidates, log_probs, reasons, strict=True):
-            yield row | {"candidate": candidate, "log_prob": log_prob, "reason": reason} | scored
+            known = dict(prompt.candidate_columns.get(candidate or "", {}))
+            yield row | {"candidate": candidate, "log_prob": log_prob, "reason": reason} | scored | known
 
 
 def _schema(prompts: Sequence[Prompt]) -> dict[str, type]:
     """The columns of `_rows` and their types, known before the first row so that the table is written in pieces."""
     kinds: dict[str, set[type]] = {}
     for prompt in prompts:
-        for name, value in prompt.columns.items():
-            kinds.setdefault(name, set()).add(type(value))
+        for columns_of in (prompt.columns, *prompt.candidate_columns.values()):
+            for name, value in columns_of.items():
+                kinds.setdefault(name, set()).add(type(value))
     columns: dict[str, type] = dict.fromkeys(GENERATION_COLUMNS, str) | {"sample": int}
     columns |= {name: _common(found - {type(None)}) for name, found in kinds.items()}
     columns |= {"served_model": str, "fingerprint": str}

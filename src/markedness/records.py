@@ -168,6 +168,8 @@ class Prompt:
     """The part of ``completion`` that may lose words on its right where the context is too short; "": none may."""
     columns: Mapping[str, Scalar] = field(default_factory=dict)
     """Further columns of the rows that come of this prompt: axis values, cue, name, ..."""
+    candidate_columns: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
+    """Candidate -> further columns of its row: what is known of it beforehand, such as a rating."""
 
     @property
     def text(self) -> str:

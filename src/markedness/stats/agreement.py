@@ -57,21 +57,32 @@ def mean_average_precision(scores: ArrayLike, attributes: Sequence[str], human: 
     missing = [word for word in human if word not in names]
     if missing:
         raise ValueError(f"mean_average_precision: '{missing[0]}' is not among the attributes; restrict both first")
-    if not human:
-        return np.full(values.shape[:-1], np.nan)
+    agreement = _from_ranks(_ranks(values, names)[..., [names.index(word) for word in human]])
+    return np.where(np.isnan(values).all(axis=-1), np.nan, agreement)
+
+
+def _ranks(values: Floats, names: Sequence[str]) -> NDArray[np.int64]:
+    """Rank of each attribute, 1 for the highest score; ties by the alphabet, NaN last."""
     alphabet = np.argsort(np.asarray(names, dtype=object), kind="stable")
     keys = np.where(np.isnan(values), np.inf, -values)[..., alphabet]
     order = alphabet[np.argsort(keys, axis=-1, kind="stable")]
-    depth_of = np.full(len(names), len(human))
-    for place, word in enumerate(human):
-        depth_of[names.index(word)] = place
-    ranked = depth_of[order]
-    ranks = np.arange(1, len(names) + 1)
-    total = np.zeros(values.shape[:-1])
-    for k in range(1, len(human) + 1):
-        relevant = ranked < k
-        total += (relevant * (np.cumsum(relevant, axis=-1) / ranks)).sum(axis=-1) / k
-    return np.where(np.isnan(values).all(axis=-1), np.nan, total / len(human))
+    ranks = np.empty(values.shape, dtype=np.int64)
+    np.put_along_axis(ranks, order, np.broadcast_to(np.arange(1, len(names) + 1), values.shape), axis=-1)
+    return ranks
+
+
+def _from_ranks(ranks: NDArray[np.int64]) -> Floats:
+    """Mean over k of AP_k from the ranks (..., depth) of the human stereotypes, best first.
+
+    The hits of H_k stand at the sorted ranks r_1 < ... < r_k, so AP_k = (1/k) sum_j j / r_j.
+    """
+    depth = ranks.shape[-1]
+    if not depth:
+        return np.full(ranks.shape[:-1], np.nan)
+    precisions = [
+        (np.arange(1, k + 1) / np.sort(ranks[..., :k], axis=-1)).sum(axis=-1) / k for k in range(1, depth + 1)
+    ]
+    return np.asarray(np.mean(precisions, axis=0))
 
 
 def expected_agreement(n: int, depth: int = DEPTH) -> float:
@@ -87,8 +98,8 @@ def expected_agreement(n: int, depth: int = DEPTH) -> float:
 
 def random_agreement(n: int, rng: np.random.Generator, n_orders: int = 10_000, depth: int = DEPTH) -> Floats:
     """Agreement of random orders of n attributes, shape (n_orders,): the paper's chance sample."""
-    names = [f"{place:06d}" for place in range(n)]
-    return mean_average_precision(rng.random((n_orders, n)), names, names[:depth])
+    orders = rng.permuted(np.tile(np.arange(1, n + 1), (n_orders, 1)), axis=1)
+    return _from_ranks(orders[:, :depth])
 
 
 def permutation_p(
@@ -103,8 +114,9 @@ def permutation_p(
     observed = float(np.nanmean(mean_average_precision(values, attributes, human))) if len(human) else float("nan")
     if np.isnan(observed):
         return float("nan")
-    orders = rng.permuted(np.tile(np.arange(values.shape[1]), (n_orders, 1)), axis=1)
-    means = np.mean([mean_average_precision(row[orders], attributes, human) for row in values], axis=0)
+    ranks = _ranks(values, attributes)[~np.isnan(values).all(axis=1)]
+    places = rng.permuted(np.tile(np.arange(values.shape[1]), (n_orders, 1)), axis=1)[:, : len(human)]
+    means = np.mean([_from_ranks(row[places]) for row in ranks], axis=0)
     return float((1 + np.sum(means >= observed - 1e-12)) / (1 + n_orders))
 
 

@@ -58,7 +58,7 @@ def association(
     if first.shape != second.shape:
         raise ValueError(f"association: shapes {first.shape} and {second.shape} differ; pad unequal sets with NaN")
     if not matched:
-        return (_log_mean_exp(first, weights) - _log_mean_exp(second, weights)) / np.log(base)
+        return (log_mean_exp(first, weights) - log_mean_exp(second, weights)) / np.log(base)
     difference = first - second
     there = np.isfinite(difference)
     filled = np.where(there, difference, 0.0)
@@ -71,7 +71,7 @@ def association(
         return np.where(count > 0, total / count, np.nan) / np.log(base)
 
 
-def _log_mean_exp(log_p: Floats, weights: ArrayLike | None) -> Floats:
+def log_mean_exp(log_p: Floats, weights: ArrayLike | None) -> Floats:
     """Logarithm of the mean of exp(log_p) over the rows that are there; NaN where there is none."""
     there = np.isfinite(log_p)
     filled = np.where(there, log_p, -np.inf)

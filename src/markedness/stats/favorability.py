@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from markedness.stats.association import top
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,38 @@ class Favorability:
     """sum f w / sum w; NaN where a weight is not positive, for then it is no mean."""
     unweighted: float
     """Mean of f."""
+
+
+def favorabilities(scores: ArrayLike, ratings: ArrayLike, n: int = 5) -> tuple[Floats, Floats]:
+    """Weighted and unweighted favourability of the n highest scores, for many score vectors at once.
+
+    Parameters
+    ----------
+    scores : (..., k) array
+        Score of each attribute, attributes in alphabetical order (which breaks ties); NaN is left out.
+    ratings : (k,) array
+        Favourability from -2 to 2; attributes with NaN are left out first.
+
+    Returns
+    -------
+    weighted, unweighted : arrays of shape (...)
+        See `Favorability`.
+    """
+    rating = np.asarray(ratings, dtype=float)
+    rated = np.isfinite(rating)
+    values, f = np.asarray(scores, dtype=float)[..., rated], rating[rated]
+    if not rated.any():
+        return np.full(values.shape[:-1], np.nan), np.full(values.shape[:-1], np.nan)
+    best = np.argsort(np.where(np.isnan(values), np.inf, -values), axis=-1, kind="stable")[..., :n]
+    w = np.take_along_axis(values, best, axis=-1)
+    there = np.isfinite(w)
+    f_best, count = np.where(there, f[best], 0.0), there.sum(axis=-1)
+    positive = (w > 0).sum(axis=-1) == count
+    with np.errstate(invalid="ignore", divide="ignore"):
+        unweighted = np.where(count > 0, f_best.sum(axis=-1) / count, np.nan)
+        w = np.where(there, w, 0.0)
+        weighted = np.where(positive & (count > 0), (f_best * w).sum(axis=-1) / w.sum(axis=-1), np.nan)
+    return weighted, unweighted
 
 
 def top_favorability(scores: pd.Series, ratings: pd.Series, n: int = 5) -> Favorability:
@@ -43,13 +77,9 @@ def top_favorability(scores: pd.Series, ratings: pd.Series, n: int = 5) -> Favor
         NaN where no attribute has both. The weighted form is NaN, too, when one of the top scores is not
         positive; the paper leaves that case open.
     """
-    rated = scores[scores.index.isin(ratings.dropna().index)]
-    best = top(rated, n)
-    if not best:
-        return Favorability((), float("nan"), float("nan"))
-    f, w = ratings[best].to_numpy(dtype=float), scores[best].to_numpy(dtype=float)
-    weighted = float(f @ w / w.sum()) if (w > 0).all() else float("nan")
-    return Favorability(tuple(best), weighted, float(f.mean()))
+    rated = scores[scores.index.isin(ratings.dropna().index)].sort_index()
+    weighted, unweighted = favorabilities(rated, ratings.reindex(rated.index), n)
+    return Favorability(tuple(top(rated, n)), float(weighted), float(unweighted))
 
 
 def rank_correlation(scores: pd.Series, ratings: pd.Series) -> tuple[float, float, int]:
@@ -74,6 +104,18 @@ class Regression:
     f: float
     p: float
     n: int
+
+
+def slopes(x: ArrayLike, y: ArrayLike) -> Floats:
+    """Least squares slope of y (k,) on each x (..., k); NaN where fewer than 3 pairs, or x is constant."""
+    first, second = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    there = np.isfinite(first) & np.isfinite(second)
+    count = there.sum(axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        dx = np.where(there, first - np.where(there, first, 0).sum(axis=-1, keepdims=True) / count, 0)
+        dy = np.where(there, second - np.where(there, second, 0).sum(axis=-1, keepdims=True) / count, 0)
+        slope = (dx * dy).sum(axis=-1) / (dx**2).sum(axis=-1)
+    return np.where((count[..., 0] >= 3) & np.isfinite(slope), slope, np.nan)
 
 
 def regression(x: ArrayLike, y: ArrayLike) -> Regression:

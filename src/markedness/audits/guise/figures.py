@@ -1,0 +1,173 @@
+"""The charts of the matched guise audit, from its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+SHOWN = 8
+"""Attributes at each end of the ranking."""
+
+
+def charts(tables: Mapping[str, pd.DataFrame], confidence_level: float) -> dict[str, Any]:
+    """One chart per table that has something to show."""
+    made = {
+        "associations": _associations(tables["stereotypes"], confidence_level),
+        "agreement": _agreement(tables["agreement"], confidence_level),
+        "favorability": _favorability(tables["favorability"]),
+        "prestige": _prestige(tables["employability"], tables["employability_tests"]),
+        "decisions": _decisions(tables["decisions"]),
+        "features": _features(tables["features"], confidence_level),
+    }
+    return {name: chart for name, chart in made.items() if chart is not None}
+
+
+def _associations(table: pd.DataFrame, level: float) -> Any:
+    """The attributes at both ends, with intervals."""
+    import altair as alt
+
+    rows = table[table["task"].isin(["traits", "overt"])]
+    if rows.empty:
+        return None
+    last = rows.groupby(["task", "group"])["rank"].transform("max")
+    rows = rows[rows["rank"].le(SHOWN) | rows["rank"].gt(last - SHOWN)]
+    colour = alt.Color("favorability:Q", title="Favourability", scale=alt.Scale(scheme="redblue", domain=[-2, 2]))
+    panels = []
+    for (task, group), part in rows.groupby(["task", "group"], sort=False):
+        y = alt.Y("attribute:N", sort=part["attribute"].tolist(), title=None)
+        base = alt.Chart(part)
+        zero = alt.Chart(pd.DataFrame({"q": [0]})).mark_rule(strokeDash=[4, 4]).encode(x="q:Q")
+        whiskers = base.mark_rule().encode(x=alt.X("ci_low:Q", title="Association q (log10)"), x2="ci_high:Q", y=y)
+        points = base.mark_point(filled=True).encode(
+            x="q:Q", y=y, color=colour, tooltip=["attribute", "rank", "q", "ci_low", "ci_high", "favorability"]
+        )
+        named = f"{group}: {'texts in the guise' if task == 'traits' else 'the group named'}"
+        panels.append(alt.layer(zero, whiskers, points).properties(width=210, title=named))
+    return alt.hconcat(*panels).properties(
+        title=f"Attributes most and least associated with the guise ({level:.0%} intervals)"
+    )
+
+
+def _agreement(table: pd.DataFrame, level: float) -> Any:
+    """Agreement by year of the human study, with the chance level."""
+    import altair as alt
+
+    rows = table[table["setting"].eq("all")]
+    if rows.empty:
+        return None
+    rows = rows.assign(named=rows["task"].map({"traits": "covert", "overt": "overt"}).fillna(rows["task"]))
+    x = alt.X("year:O", title="Year of the human study")
+    base = alt.Chart(rows).encode(x=x, color=alt.Color("named:N", title="Stereotypes"))
+    chart = base.mark_line(point=True).encode(
+        y=alt.Y("agreement:Q", title="Agreement (mean average precision)", scale=alt.Scale(domainMin=0)),
+        tooltip=["named", "year", "agreement", "ci_low", "ci_high", "chance", "p_permutation", "human"],
+    )
+    chart += base.mark_rule().encode(y="ci_low:Q", y2="ci_high:Q")
+    chart += alt.Chart(rows).mark_rule(strokeDash=[4, 4]).encode(y="mean(chance):Q")
+    return chart.properties(
+        title={"text": f"Agreement with human stereotypes ({level:.0%} intervals)", "subtitle": "dashed: chance"}
+    )
+
+
+def _favorability(table: pd.DataFrame) -> Any:
+    """Favourability of the top attributes of people and of the model."""
+    import altair as alt
+
+    rows = table.melt(["task", "source", "attributes"], ["weighted", "unweighted"], "mean", "favorability")
+    rows = rows.dropna(subset=["favorability"])
+    if rows.empty:
+        return None
+    rows["named"] = rows["task"].map({"traits": "covert", "overt": "overt"}).fillna(rows["task"])
+    return (
+        alt.Chart(rows)
+        .mark_point(filled=True)
+        .encode(
+            x=alt.X("favorability:Q", title="Favourability of the top attributes", scale=alt.Scale(domain=[-2, 2])),
+            y=alt.Y("source:N", title=None),
+            color=alt.Color("named:N", title="Stereotypes"),
+            shape=alt.Shape("mean:N", title="Mean"),
+            tooltip=["source", "named", "mean", "favorability", "attributes"],
+        )
+        .properties(title="Favourability of the stereotypes of people, by year, and of the model")
+    )
+
+
+def _prestige(occupations: pd.DataFrame, tests: pd.DataFrame) -> Any:
+    """Prestige against association, with the least squares line."""
+    import altair as alt
+
+    rows = occupations.dropna(subset=["prestige", "q"])
+    if len(rows) < 3:
+        return None
+    line = tests[tests["level"].eq("all")].dropna(subset=["slope"])
+    points = alt.Chart(rows).mark_point().encode(
+        x=alt.X("q:Q", title="Association q with the guise (log10)"),
+        y=alt.Y("prestige:Q", title="Prestige (1 to 9)", scale=alt.Scale(zero=False)),
+        tooltip=["occupation", "q", "ci_low", "ci_high", "prestige", "group"],
+    )  # fmt: skip
+    if line.empty:
+        return points.properties(title="Prestige of occupations and their association with the guise")
+    ends = pd.DataFrame(
+        [
+            {"q": q, "prestige": row["intercept"] + row["slope"] * q, "group": row["group"]}
+            for row in line.to_dict("records")
+            for q in (rows["q"].min(), rows["q"].max())
+        ]
+    )
+    fit = alt.Chart(ends).mark_line().encode(x="q:Q", y="prestige:Q", detail="group:N")
+    first = line.iloc[0]
+    return (points + fit).properties(
+        title={
+            "text": "Prestige of occupations and their association with the guise",
+            "subtitle": f"slope {first['slope']:.1f}, R2 {first['r_squared']:.3f}, n {int(first['n_prestige'])}",
+        }
+    )
+
+
+def _decisions(table: pd.DataFrame) -> Any:
+    """Rates of detrimental decisions about both guises."""
+    import altair as alt
+
+    rows = table[table["level"].eq("all")]
+    if rows.empty:
+        return None
+    sides = [
+        rows.assign(guise=rows["group"], shown=rows["rate"], of=rows["n"]),
+        rows.assign(guise=rows["reference"], shown=rows["rate_reference"], of=rows["n_reference"]),
+    ]
+    names = {"conviction": "Conviction", "death": "Death penalty", "iq": "Low IQ"}
+    long = pd.concat(sides).drop_duplicates(["task", "rule", "guise"])
+    long["named"] = long["task"].map(names).fillna(long["task"])
+    return (
+        alt.Chart(long)
+        .mark_bar()
+        .encode(
+            x=alt.X("shown:Q", title="Share of detrimental decisions", axis=alt.Axis(format="%")),
+            y=alt.Y("guise:N", title=None),
+            color=alt.Color("guise:N", title="Guise"),
+            tooltip=["named", "guise", "rule", "shown", "of", "difference", "ci_low", "ci_high", "p_adjusted"],
+            row=alt.Row("named:N", title=None),
+            column=alt.Column("rule:N", title="Calibration"),
+        )
+        .properties(width=220, title="Detrimental decisions about the speaker")
+    )
+
+
+def _features(table: pd.DataFrame, level: float) -> Any:
+    """Stereotype strength of each set of texts."""
+    import altair as alt
+
+    if table.empty:
+        return None
+    rows = table.assign(kind=table["control"].map({True: "control", False: "feature"}))
+    y = alt.Y("pairs:N", sort="-x", title=None)
+    base = alt.Chart(rows).encode(y=y, color=alt.Color("kind:N", title=None))
+    chart = base.mark_rule().encode(x=alt.X("ci_low:Q", title="Stereotype strength (log10)"), x2="ci_high:Q")
+    chart += base.mark_point().encode(
+        x="strength:Q",
+        tooltip=["pairs", "group", "strength", "ci_low", "ci_high", "p_adjusted", "n_prompts", "n_pairs"],
+    )
+    chart += alt.Chart(pd.DataFrame({"strength": [0]})).mark_rule(strokeDash=[4, 4]).encode(x="strength:Q")
+    return chart.properties(title=f"Stereotype strength by feature ({level:.0%} intervals)")
