@@ -32,7 +32,6 @@ ui: $(INSTALLED)  ## MLflow on the local store
 	mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1 --port 5000
 
 docs: $(INSTALLED)  ## the documentation, into site/
-	pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	mkdocs build --strict
 
 replicate: $(INSTALLED)  ## how well this reproduces the literature
@@ -53,7 +52,7 @@ check-machine:
 $(INSTALLED): pyproject.toml constraints.txt | check-machine
 	@echo "Installing into $(VENV) (about 3 GB, some minutes) ..."
 	$(PYTHON) -m venv $(VENV)
-	pip install -qq --constraint constraints.txt --editable '.[dev,s3]' 'moto[server]' 'aiobotocore[boto3]' || { \
+	pip install -qq --constraint constraints.txt --editable '.[dev,docs,s3]' 'moto[server]' 'aiobotocore[boto3]' || { \
 	  echo "The installation failed, see above: the first one needs a package registry; after it everything works offline."; exit 1; }
 	touch $@
 

@@ -111,12 +111,37 @@ def evaluate(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
 
 
 @app.command()
+def compare(
+    first: Annotated[str | None, typer.Argument(help="A git revision or DVC experiment.")] = None,
+    second: Annotated[str, typer.Argument(help="Another; 'workspace' is what lies here now.")] = "workspace",
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Compare every pair of models; with revisions, the same models at one and at the other."""
+    loaded = _load(params)
+    from markedness import study
+
+    if first is None:
+        study.compare(loaded)
+    else:
+        study.compare_revisions(loaded, first, second)
+
+
+@app.command()
 def report(params: ParamsFile = DEFAULT) -> None:
     """Write reports/index.html and a stereotype card per model; they open from disk, without a network."""
     loaded = _load(params)
     from markedness import study
 
     study.report(loaded)
+
+
+@app.command()
+def track(params: ParamsFile = DEFAULT) -> None:
+    """Tell MLflow what is new: sqlite:///mlflow.db, or MLFLOW_TRACKING_URI."""
+    loaded = _load(params)
+    from markedness import study
+
+    study.track(loaded)
 
 
 @params_app.command("check")

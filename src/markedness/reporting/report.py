@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 import math
-import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +22,7 @@ import pandas as pd
 from markedness import __version__
 from markedness.records import Card, Measure
 from markedness.reporting.figures import look
-from markedness.reporting.results import Result, Score, label, read, statuses, unequal, words
+from markedness.reporting.results import Result, Score, git, label, read, statuses, unequal, words
 from markedness.store import Store, StoreError
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -86,7 +85,7 @@ def model_page(pages: Pages, model: str) -> str:
         sections.append(section)
     return _render(
         "card.html.j2", data=data, model=model, sections=sections, controls=controls, missing=missing,
-        lead=_lead(pages, model), facts=_facts(pages, model), commit=_commit(pages.store.root),
+        lead=_lead(pages, model), facts=_facts(pages, model), commit=_commit(pages),
     )  # fmt: skip
 
 
@@ -452,7 +451,7 @@ def index_page(pages: Pages) -> str:
     ]
     return _render(
         "index.html.j2", data=data, models=models, audits=audits, level=f"{pages.confidence_level:.0%}",
-        compared=_compared(pages, data), commit=_commit(pages.store.root),
+        compared=_compared(pages, data), commit=_commit(pages),
     )  # fmt: skip
 
 
@@ -561,12 +560,5 @@ def dvc_plots_page() -> str:
     )
 
 
-def _commit(root: Path) -> str:
-    """Short hash of the study's commit; "" outside git."""
-    try:
-        done = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=root, capture_output=True, text=True, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+def _commit(pages: Pages) -> str:
+    return git(pages.store.root, "rev-parse", "--short", "HEAD")

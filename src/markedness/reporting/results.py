@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,3 +187,12 @@ def unequal(counts: pd.DataFrame, alpha: float = 0.05) -> Iterator[str]:
 
 def _p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"= {value:.3f}"
+
+
+def git(root: Path, *command: str) -> str:
+    """What git says in this folder; "" outside a repository."""
+    try:
+        done = subprocess.run(["git", *command], cwd=root, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,184 @@
+"""Models side by side: differences of headline scores, overlap of marked words, replication of effects.
+
+Works on tables alone; `markedness.study` reads and writes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from markedness.stats.resampling import multinomial_weights
+from markedness.stats.score_difference import Difference, bootstrap_difference, jackknife_difference
+
+Scores = Callable[[pd.DataFrame], Mapping[str, float]]
+"""features -> the headline scores; rows of a cluster drawn twice stand twice."""
+
+DIFFERENCE_COLUMNS = (
+    "audit", "score", "model_a", "model_b", "a", "b", "difference", "ci_low", "ci_high", "standard_error", "p",
+    "p_adjusted", "n_clusters", "method", "correction", "note",
+)  # fmt: skip
+OVERLAP_COLUMNS = ("kind", "group", "model_a", "model_b", "n_a", "n_b", "n_shared", "jaccard", "shared")
+REPLICATION_COLUMNS = (
+    "model_a", "model_b", "n", "hits", "share", "share_ci_low", "share_ci_high", "expected", "chi2", "p", "same_sign",
+    "sampling_share",
+)  # fmt: skip
+CORRECTIONS = {"holm": "Holm", "fdr_bh": "Benjamini-Hochberg"}
+
+
+@dataclass
+class Comparison:
+    """One audit's features of every model, and how to score them."""
+
+    audit: str
+    features: Mapping[str, pd.DataFrame]
+    scores: Scores
+    cluster: str
+    n_resamples: int = 200
+    bootstrap_from: int = 30
+    confidence_level: float = 0.95
+    correction: str = "holm"
+    seed: Sequence[int] = (0,)
+    _replicates: dict[tuple[str, tuple[Any, ...]], pd.DataFrame] = field(default_factory=dict)
+
+    def differences(self) -> pd.DataFrame:
+        """A row per pair of models and score, `DIFFERENCE_COLUMNS`: ``a - b`` on the clusters that both have.
+
+        With at least ``bootstrap_from`` shared clusters the standard error is that of a bootstrap that draws the
+        same clusters for both models, else that of a jackknife; both with a t interval. p is corrected over
+        all pairs and scores of the audit.
+        """
+        rows = [row for a, b in combinations(self.features, 2) for row in self._pair(a, b)]
+        table = pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS))
+        return corrected(table, self.correction)
+
+    def _pair(self, a: str, b: str) -> list[dict[str, Any]]:
+        base = {"audit": self.audit, "model_a": a, "model_b": b, "method": "none", "note": ""}
+        missing = next((name for name in (a, b) if self.cluster not in self.features[name]), None)
+        if missing is not None:
+            reason = f"{missing} has nothing to compare ({self._reason(missing)})"
+            return [{**base, "score": "", "n_clusters": 0, "note": reason}]
+        known = set(self.features[b][self.cluster].dropna())
+        shared = tuple(sorted({c for c in self.features[a][self.cluster].dropna() if c in known}, key=str))
+        if not shared:
+            return [{**base, "score": "", "n_clusters": 0, "note": f"no {self.cluster} in common"}]
+        first, second = self._scored(a, shared), self._scored(b, shared)
+        n = len(shared)
+        method = "bootstrap over clusters, t interval" if self._bootstraps(n) else "jackknife over clusters, t interval"
+        rows = []
+        for score in [name for name in first.columns if name in second.columns]:
+            x, y = first[score].to_numpy(float), second[score].to_numpy(float)
+            found = self._interval(x - y, n)
+            rows.append(
+                {
+                    **base, "score": score, "a": x[0], "b": y[0], "difference": found.estimate, "ci_low": found.low,
+                    "ci_high": found.high, "standard_error": found.standard_error, "p": found.p, "n_clusters": n,
+                    "method": method if n > 1 else "none", "note": "" if n > 1 else "one cluster: no interval",
+                }
+            )  # fmt: skip
+        return rows
+
+    def _reason(self, model: str) -> str:
+        table = self.features[model]
+        return str(table["unsupported"].iloc[0]) if "unsupported" in table and len(table) else f"no {self.cluster}"
+
+    def _bootstraps(self, n_clusters: int) -> bool:
+        return n_clusters >= self.bootstrap_from
+
+    def _interval(self, values: np.ndarray, n_clusters: int) -> Difference:
+        if self._bootstraps(n_clusters):
+            return bootstrap_difference(values[0], values[1:], n_clusters, self.confidence_level)
+        return jackknife_difference(values[0], values[1:], self.confidence_level)
+
+    def _scored(self, model: str, shared: tuple[Any, ...]) -> pd.DataFrame:
+        """Scores on the shared clusters (row 0), then on each resample; the same resamples for every model."""
+        key = (model, shared)
+        if key not in self._replicates:
+            table = self.features[model]
+            place = {cluster: i for i, cluster in enumerate(shared)}
+            codes = table[self.cluster].map(place).to_numpy(float)
+            rows = [np.flatnonzero(codes == i) for i in range(len(shared))]
+            weights = np.vstack([np.ones((1, len(shared)), dtype=int), self._weights(len(shared))])
+            made = [self._score(table, rows, row) for row in weights]
+            self._replicates[key] = pd.DataFrame(made)
+        return self._replicates[key]
+
+    def _weights(self, n: int) -> np.ndarray:
+        """How often each cluster stands in each resample."""
+        if self._bootstraps(n):
+            return multinomial_weights(n, self.n_resamples, np.random.default_rng([*self.seed, n]))
+        return 1 - np.eye(n, dtype=int) if n > 1 else np.empty((0, n), dtype=int)
+
+    def _score(self, table: pd.DataFrame, rows: list[np.ndarray], weights: np.ndarray) -> dict[str, float]:
+        drawn = np.concatenate([np.tile(rows[i], weights[i]) for i in np.flatnonzero(weights)])
+        return {name: float(value) for name, value in self.scores(table.iloc[drawn].reset_index(drop=True)).items()}
+
+
+def corrected(table: pd.DataFrame, correction: str) -> pd.DataFrame:
+    """Fill p_adjusted and correction; tests that could not be made are no members of the family."""
+    from statsmodels.stats.multitest import multipletests
+
+    tested = table["p"].notna()
+    n = int(tested.sum())
+    table["p_adjusted"] = np.nan
+    if n:
+        table.loc[tested, "p_adjusted"] = multipletests(table.loc[tested, "p"].astype(float), method=correction)[1]
+    table["correction"] = f"{CORRECTIONS[correction]} over {n} tests: all pairs of models and scores of this audit"
+    return table
+
+
+def word_overlap(marked: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Marked words that two models share, per kind of text and group: `OVERLAP_COLUMNS`.
+
+    Parameters
+    ----------
+    marked
+        Model -> its marked_words table; a word is in it when it is significant. Jaccard: shared / in either; NaN
+        where neither model marks a word.
+    """
+    lists = {model: _lists(table) for model, table in marked.items()}
+    rows = []
+    for a, b in combinations(lists, 2):
+        for key in sorted(lists[a].keys() | lists[b].keys()):
+            first, second = lists[a].get(key, []), lists[b].get(key, [])
+            both = [word for word in first if word in set(second)]
+            either = len(set(first) | set(second))
+            jaccard = len(both) / either if either else math.nan
+            rows.append((*key, a, b, len(first), len(second), len(both), jaccard, " ".join(both)))
+    return pd.DataFrame(rows, columns=list(OVERLAP_COLUMNS))
+
+
+def _lists(table: pd.DataFrame) -> dict[tuple[str, str], list[str]]:
+    """(kind, group) -> words in their order."""
+    if not {"group", "word"} <= set(table.columns):
+        return {}
+    kind = table["kind"].astype(str) if "kind" in table else pd.Series("", index=table.index)
+    named = table.assign(kind=kind, word=table["word"].astype(str))
+    return {(str(k), str(g)): list(dict.fromkeys(rows["word"])) for (k, g), rows in named.groupby(["kind", "group"])}
+
+
+def replications(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Share of one model's effects that lie in another's intervals, both ways: `REPLICATION_COLUMNS`.
+
+    Parameters
+    ----------
+    effects
+        Model -> its effects table (comparison, cue, d, n_resamples).
+    """
+    from markedness.stats.replication import replication
+
+    needed = {"comparison", "cue", "d", "n_resamples"}
+    usable = {model: table for model, table in effects.items() if needed <= set(table.columns) and len(table)}
+    rows = []
+    for a in usable:
+        for b in usable:
+            if a != b:
+                found = replication(usable[a], usable[b])._asdict()
+                rows.append({"model_a": a, "model_b": b, **{k: v for k, v in found.items() if k != "table"}})
+    return pd.DataFrame(rows, columns=list(REPLICATION_COLUMNS))

@@ -1,0 +1,95 @@
+"""Charts and sentences of the compare stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+
+def charts(differences: pd.DataFrame, overlap: pd.DataFrame, replication: pd.DataFrame) -> dict[str, Any]:
+    """File stem -> altair chart; what has no rows has no chart."""
+    made = {}
+    known = differences[differences["difference"].notna()]
+    for audit, rows in known.groupby("audit", sort=False):
+        made[f"differences_{audit}"] = _differences(rows, str(audit))
+    if len(overlap) and overlap["jaccard"].notna().any():
+        made["word_overlap"] = _overlap(overlap[overlap["jaccard"].notna()])
+    if len(replication) and replication["share"].notna().any():
+        made["replication"] = _replication(replication)
+    return made
+
+
+def _differences(rows: pd.DataFrame, audit: str) -> Any:
+    """A dot with its interval per score and pair; each score on its own scale, zero marked."""
+    import altair as alt
+
+    rows = rows.assign(
+        pair=rows["model_a"] + " minus " + rows["model_b"],
+        verdict=(rows["p_adjusted"] < 0.05).map({True: "differs", False: "no difference shown"}),
+    )
+    tooltip = ["score", "pair", "a", "b", "difference", "ci_low", "ci_high", "p_adjusted", "n_clusters"]
+    base = alt.Chart(rows).encode(y=alt.Y("pair:N", title=None, sort=None))
+    shown = alt.Scale(domain=["differs", "no difference shown"], range=["#D55E00", "#6E6E6E"])
+    colour = alt.Color("verdict:N", title=None, scale=shown)
+    zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
+    interval = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("ci_low:Q", title="difference"), x2="ci_high:Q", color=colour, tooltip=tooltip
+    )
+    point = base.mark_point(filled=True, size=60).encode(x="difference:Q", color=colour, tooltip=tooltip)
+    layered = (zero + interval + point).properties(width=230)
+    facet = layered.facet(alt.Facet("score:N", title=None, sort=None), columns=2, title=f"{audit}: differences")
+    return facet.resolve_scale(x="independent")
+
+
+def _overlap(rows: pd.DataFrame) -> Any:
+    import altair as alt
+
+    rows = rows.assign(pair=rows["model_a"] + " and " + rows["model_b"])
+    encoded = {
+        "x": alt.X("pair:N", title=None, axis=alt.Axis(labelAngle=-30, labelLimit=260)),
+        "y": alt.Y("group:N", title=None),
+        "color": alt.Color("jaccard:Q", title="shared / in either", scale=alt.Scale(domain=[0, 1])),
+        "tooltip": ["kind", "group", "pair", "n_a", "n_b", "n_shared", "jaccard", "shared"],
+    }
+    chart = alt.Chart(rows, title="Marked words that two models share").mark_rect().encode(**encoded)
+    return chart.facet(column=alt.Column("kind:N", title=None)) if rows["kind"].nunique() > 1 else chart
+
+
+def _replication(rows: pd.DataFrame) -> Any:
+    import altair as alt
+
+    rows = rows.assign(pair=rows["model_a"] + " in " + rows["model_b"])
+    base = alt.Chart(rows, title="Effects of one model that replicate in another").encode(
+        y=alt.Y("pair:N", title=None), tooltip=["pair", "n", "hits", "share", "expected", "p", "same_sign"]
+    )
+    interval = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("share_ci_low:Q", title="share of effects (dashed: expected)"), x2="share_ci_high:Q"
+    )
+    point = base.mark_point(filled=True, size=60).encode(x="share:Q")
+    expected = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(float(rows["expected"].iloc[0])))
+    return expected + interval + point
+
+
+def sentences(differences: pd.DataFrame, limit: int = 20) -> list[str]:
+    """What differs, in words; what could not be compared, and why."""
+    found = []
+    for audit, rows in differences.groupby("audit", sort=False):
+        tested = rows[rows["p_adjusted"].notna()]
+        told_apart = tested[tested["p_adjusted"] < 0.05]
+        if len(tested):
+            how = ", ".join(sorted({f"{r.method}, {r.n_clusters} clusters" for r in tested.itertuples()}))
+            found.append(
+                f"{audit}: {len(told_apart)} of {len(tested)} differences of headline scores are significant after "
+                f"{rows['correction'].iloc[0]} ({how})."
+            )
+        few = tested[tested["n_clusters"] < 5]
+        if len(few):
+            found.append(
+                f"{audit}: with {int(few['n_clusters'].min())} shared clusters an interval is wide and a difference "
+                "hard to show; ask with more prompts before calling two models alike."
+            )
+        for note, noted in rows[rows["note"].ne("")].groupby("note", sort=False):
+            pairs = ", ".join(sorted({f"{r.model_a} and {r.model_b}" for r in noted.itertuples()})[:4])
+            found.append(f"{audit}: {pairs} are not compared: {note}.")
+    return found[:limit]

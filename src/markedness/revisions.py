@@ -1,0 +1,65 @@
+"""Results and features of another git revision or DVC experiment."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from markedness.records import AuditError
+
+
+class RevisionError(AuditError):
+    """A revision that does not exist, or a study that is not under DVC."""
+
+
+class Revision:
+    """The files of one revision, read through DVC: from git, or from the cache and remotes."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.root = root
+        self.name = name
+        self._folder = Path()
+
+    @cached_property
+    def _files(self) -> Any:
+        from dvc.api import DVCFileSystem
+        from dvc.exceptions import DvcException
+        from dvc.repo import Repo
+        from dvc.scm import resolve_rev
+        from scmrepo.exceptions import SCMError
+
+        try:
+            with Repo(str(self.root)) as repo:
+                revision = None if self.name == "workspace" else resolve_rev(repo.scm, self.name)
+                self._folder = self.root.resolve().relative_to(Path(repo.root_dir).resolve())
+                return DVCFileSystem(repo.root_dir, rev=revision)
+        except (DvcException, SCMError) as error:
+            raise RevisionError(
+                f"'{self.name}' is neither a git revision nor a DVC experiment of this study; see 'git log' and "
+                "'dvc exp show'"
+            ) from error
+
+    def metrics(self, audit: str, model: str) -> dict[str, float] | None:
+        """metrics.json; None where the revision has none."""
+        content = self._read(f"results/{audit}/{model}/metrics.json")
+        if content is None:
+            return None
+        return {key: math.nan if value is None else float(value) for key, value in json.loads(content).items()}
+
+    def features(self, audit: str, model: str) -> pd.DataFrame | None:
+        """The features table; None where the revision or the cache has none."""
+        content = self._read(f"data/features/{audit}/{model}.parquet")
+        return None if content is None else pd.read_parquet(BytesIO(content))
+
+    def _read(self, path: str) -> bytes | None:
+        files = self._files
+        try:
+            return bytes(files.read_bytes((self._folder / path).as_posix()))
+        except OSError:  # not in this revision, or not in the cache
+            return None
