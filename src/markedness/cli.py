@@ -144,6 +144,25 @@ def track(params: ParamsFile = DEFAULT) -> None:
     study.track(loaded)
 
 
+@app.command()
+def replicate(
+    first: Annotated[str, typer.Option(help="The study or model whose effects are looked for.")],
+    second: Annotated[str, typer.Option(help="The one they are looked for in.")],
+    output: Annotated[Path | None, typer.Option(help="Write the effects side by side to this CSV file.")] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Count the homogeneity effects of one study or model that another replicates."""
+    loaded = _load(params)
+    for name in (first, second):
+        loaded.model(name)
+    from markedness import study
+    from markedness.store import Store
+
+    made = study.replicate(loaded, first, second)
+    if output is not None:
+        Store(loaded.root).write_csv(output, made.table)
+
+
 @params_app.command("check")
 def check(params: ParamsFile = DEFAULT) -> None:
     """Check params.yaml: one line per fault, exit status 2."""

@@ -125,6 +125,12 @@ class Store:
         """reports/."""
         return self.root / "reports"
 
+    def read_csv(self, path: Path) -> pd.DataFrame:
+        """A table of results; StoreError when it is not there."""
+        if not path.exists():
+            raise StoreError(f"{path}: not there yet; run the audit of this model first")
+        return pd.read_csv(path)
+
     def write_csv(self, path: Path, table: pd.DataFrame) -> None:
         """UTF-8, comma and point, numbers unrounded, missing values empty."""
         with atomic(path) as part:

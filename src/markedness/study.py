@@ -14,6 +14,7 @@ from markedness import audits
 from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replications, word_overlap
 from markedness.params import Params
 from markedness.reporting.results import Result, git, read
+from markedness.stats.replication import Replication, replication
 from markedness.store import Store, StoreError
 from markedness.tracking import AuditRun, DataSet, ModelRun, public
 
@@ -226,3 +227,23 @@ def _state(root: Path) -> dict[str, str]:
     if lock.exists():
         tags["dvc.lock"] = file_md5(lock)
     return tags
+
+
+def replicate(params: Params, first: str, second: str, say: Report = print) -> Replication:
+    """How many effects of one study or model another one replicates, in homogeneity's effects of single axes."""
+    store = Store(params.root)
+    tables = (
+        store.read_csv(store.results("homogeneity", model) / "tables" / "effects.csv") for model in (first, second)
+    )
+    a, b = (effects[~effects["axis"].str.contains(" x ", regex=False)] for effects in tables)
+    made = replication(a, b, params.compare.confidence_level)
+    if not made.n:
+        say(f"{first} and {second} have no effect in common; they need the same groups and cues")
+        return made
+    say(
+        f"{made.hits} of {made.n} effects of {first} ({made.share:.1%}, interval {made.share_ci_low:.1%} to "
+        f"{made.share_ci_high:.1%}) replicate in {second}; expected {made.expected:.1%} (chi-square {made.chi2:.1f}, "
+        f"p = {made.p:.2g})"
+    )
+    say(f"same direction: {made.same_sign:.1%}; inside the bootstrap interval: {made.sampling_share:.1%}")
+    return made

@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 from markedness import params, pipeline
+from markedness import study as study_stages
 from markedness.stats.effect_size import standard_error
 from markedness.stats.replication import replication
-from markedness.store import Store
+from markedness.store import Store, StoreError
 
 GROUPS = {"black": "Black", "asian": "Asian", "hispanic": "Hispanic", "white": "White", "men": "man", "women": "woman"}
 COMPARISONS = {
@@ -127,13 +128,19 @@ def test_published_noncompliance_of_table_a16(study, model, expected):
 
 
 def test_published_replication_of_main_in_group_labels_is_one_of_72(study):
-    axes = {"main": None, "group_labels": None}
-    for model in axes:
-        axes[model] = table(study, model, "effects").query("axis in ('race', 'gender')")
-    made = replication(axes["main"], axes["group_labels"])
+    main, labels = (table(study, m, "effects").query("axis in ('race', 'gender')") for m in ("main", "group_labels"))
+    made = replication(main, labels)
     assert made.n == 72
     assert made.hits <= 4 and made.p < 1e-6  # printed: one hit, 1.39 %
     assert made.expected == pytest.approx(0.834, abs=0.0005)
+
+
+def test_published_replicate_says_the_share_and_what_is_missing(study):
+    said: list[str] = []
+    made = study_stages.replicate(params.load(study / "params.yaml"), "main", "group_labels", said.append)
+    assert made.n == 72 and f"{made.hits} of 72 effects of main" in said[0]
+    with pytest.raises(StoreError, match="run the audit of this model first"):
+        study_stages.replicate(params.load(study / "params.yaml"), "main", "never-run", said.append)
 
 
 def test_published_run_again_gives_the_same_tables(study):

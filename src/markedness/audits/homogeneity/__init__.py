@@ -32,7 +32,7 @@ CARD = Card(
     cluster="cluster",
     headline=("pd_difference.Black", "pd_difference.Asian", "pd_difference.Hispanic", "pd_difference.woman", "pd.mean"),
     null="The names' labels of one axis are permuted among names that share their other values; differences.csv and "
-    "pd_difference_null show how far apart groups get that way.",
+    "its bounds show how far apart groups get that way.",
     measures={
         "probability_of_differentiation": Measure(
             title="Probability of differentiation by group and cue",
@@ -72,7 +72,7 @@ CARD = Card(
         ),
         "pd_difference": Measure(
             title="Mean difference over cues",
-            formula="See differences; pd_difference_null is the bound that 95 % of permuted differences stay within",
+            formula="See differences; null_low and null_high hold 95 % of differences after names have swapped labels",
             n="Answers of both groups",
             correction="none",
             source="Ours",

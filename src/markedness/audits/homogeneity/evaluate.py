@@ -238,7 +238,6 @@ def _differences(
                     "comparison": f"{words.unmarked} v. {value}", "axis": axis, "group": value,
                     "reference": words.unmarked, "difference": estimate, "ci_low": low, "ci_high": high,
                     "null_low": null_low, "null_high": null_high,
-                    "null_bound": float(np.quantile(null, params.confidence_level)) if len(null) else np.nan,
                     "p": float((1 + (null >= abs(estimate) - 1e-12).sum()) / (1 + len(null))), "n_cues": len(pairs),
                 }
             )  # fmt: skip
@@ -350,7 +349,7 @@ def _estimates(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _metrics(tables: Mapping[str, pd.DataFrame], axes: Axes) -> dict[str, float]:
-    """At most 30 numbers, the most telling first."""
+    """At most 30 numbers, the most telling first; one measure stands whole or not at all."""
     found: dict[str, float] = {}
     if "probability_of_differentiation" in tables:
         table = tables["probability_of_differentiation"]
@@ -360,18 +359,20 @@ def _metrics(tables: Mapping[str, pd.DataFrame], axes: Axes) -> dict[str, float]
         table = tables["noncompliance"]
         first = table[table["axis"].eq(table["axis"].iloc[0])]
         found["noncompliance.share"] = float(first["noncompliant"].sum() / max(first["n"].sum(), 1))
-    for stem, metric, value in (
-        ("differences", "pd_difference", "difference"),
-        ("similarity_effects", "similarity_difference", "difference"),
-        ("meta_analysis", "pooled_d", "d"),
+    for stem, metric, value, ends in (
+        ("differences", "pd_difference", "difference", ("ci_low", "ci_high", "null_low", "null_high")),
+        ("similarity_effects", "similarity_difference", "difference", ("ci_low", "ci_high")),
+        ("meta_analysis", "pooled_d", "d", ("ci_low", "ci_high")),
+        ("meta_analysis", "pooled_d", "d", ()),
     ):
-        table = tables.get(stem, pd.DataFrame())
-        for row in table[table["axis"].isin(list(axes))].to_dict("records") if len(table) else ():
+        table = tables.get(stem, pd.DataFrame({"axis": []}))
+        more: dict[str, float] = {}
+        for row in table[table["axis"].isin(list(axes))].to_dict("records"):
             key = f"{metric}.{row['group']}"
-            found |= {key: row[value], f"{key}_ci_low": row["ci_low"], f"{key}_ci_high": row["ci_high"]}
-            if "null_bound" in row:
-                found[f"pd_difference_null.{row['group']}"] = row["null_bound"]
-    return dict(list(found.items())[:30])
+            more |= {key: row[value]} | {f"{key}_{end}": row[end] for end in ends}
+        if len(found | more) <= 30:
+            found |= more
+    return found
 
 
 def _notes(features: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -383,14 +384,14 @@ def _notes(features: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> list[s
         notes.append(f"{int(left_out.sum())} of {total} answers are left out: {parts}.")
     empty = int(features.loc[features["empty"].astype(bool) & features["kept"].astype(bool), "count"].sum())
     if empty:
-        notes.append(f"{empty} answers have no letter or digit; they count as one category, as published.")
+        notes.append(f"{empty} of the answers kept have no letter or digit; they count as one category, as published.")
     if "probability_of_differentiation" in tables:
         table = tables["probability_of_differentiation"]
         few = table[table["n_clusters"] < FEW_NAMES]
         if len(few):
             notes.append(
-                f"{few['group'].nunique()} groups have fewer than {FEW_NAMES} names (down to "
-                f"{few['n_clusters'].min()}): their intervals are too short; ask more names before believing them."
+                f"Some groups have fewer than {FEW_NAMES} names (down to {few['n_clusters'].min()}): their intervals "
+                "are too short; ask more names before believing them."
             )
     if "noncompliance" in tables:
         for axis, own in tables["noncompliance"].groupby("axis", sort=False):

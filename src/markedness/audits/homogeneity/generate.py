@@ -190,7 +190,11 @@ def _label_words(values: dict[str, str], axes: Axes) -> dict[str, str]:
     """Label and phrase of the axes without a noun ("Asian", "an Asian"), noun of the axis that has one ("man")."""
     words = {axis: axes[axis].values[value] for axis, value in values.items()}
     nouns = [word.noun for word in words.values() if word.noun]
-    adjectives = [(word, word.label or values[axis]) for axis, word in words.items() if not word.noun]
+    adjectives = [
+        (word, next((word.forms[v] for v in values.values() if v in word.forms), word.label or values[axis]))
+        for axis, word in words.items()
+        if not word.noun
+    ]
     label = " ".join(text for _, text in adjectives)
     phrase = adjectives[0][0].phrase if len(adjectives) == 1 else None
     phrase = phrase or (f"{'an' if label[:1].lower() in 'aeiou' else 'a'} {label}" if label else "an")
