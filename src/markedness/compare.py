@@ -164,17 +164,19 @@ def _lists(table: pd.DataFrame) -> dict[tuple[str, str], list[str]]:
 
 
 def replications(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Share of one model's effects that lie in another's intervals, both ways: `REPLICATION_COLUMNS`.
+    """Share of one model's single-axis effects that lie in another's intervals, both ways: `REPLICATION_COLUMNS`.
 
     Parameters
     ----------
     effects
         Model -> its effects table (comparison, cue, d, n_resamples).
     """
-    from markedness.stats.replication import replication
+    from markedness.stats.replication import replication, single_axis
 
     needed = {"comparison", "cue", "d", "n_resamples"}
-    usable = {model: table for model, table in effects.items() if needed <= set(table.columns) and len(table)}
+    usable = {
+        model: single_axis(table) for model, table in effects.items() if needed <= set(table.columns) and len(table)
+    }
     rows = []
     for a in usable:
         for b in usable:

@@ -14,7 +14,7 @@ from markedness import audits
 from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replications, word_overlap
 from markedness.params import Params
 from markedness.reporting.results import Result, git, read
-from markedness.stats.replication import Replication, replication
+from markedness.stats.replication import Replication, replication, single_axis
 from markedness.store import Store, StoreError
 from markedness.tracking import AuditRun, DataSet, ModelRun, public
 
@@ -235,7 +235,7 @@ def replicate(params: Params, first: str, second: str, say: Report = print) -> R
     tables = (
         store.read_csv(store.results("homogeneity", model) / "tables" / "effects.csv") for model in (first, second)
     )
-    a, b = (effects[~effects["axis"].str.contains(" x ", regex=False)] for effects in tables)
+    a, b = (single_axis(effects) for effects in tables)
     made = replication(a, b, params.compare.confidence_level)
     if not made.n:
         say(f"{first} and {second} have no effect in common; they need the same groups and cues")

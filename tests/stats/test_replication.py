@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from markedness.stats.replication import effect_to_correlation, replication
+from markedness.stats.replication import effect_to_correlation, replication, single_axis
 
 R = 1000
 
@@ -62,3 +62,9 @@ def test_replication_sampling_share_uses_the_bootstrap_interval():
     made = replication(first, second)
     assert made.hits == 0
     assert made.sampling_share == 0.5
+
+
+def test_single_axis_leaves_out_crossed_groups():
+    table = effects([1.0, 2.0, 3.0]).assign(axis=["race", "race x gender", "gender"])
+    assert single_axis(table)["d"].tolist() == [1.0, 3.0]
+    assert len(single_axis(effects([1.0]))) == 1

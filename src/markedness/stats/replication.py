@@ -99,6 +99,13 @@ def replication(first: pd.DataFrame, second: pd.DataFrame, confidence_level: flo
     )  # fmt: skip
 
 
+def single_axis(effects: pd.DataFrame) -> pd.DataFrame:
+    """Effects of one axis at a time, as published: crossed groups ("race x gender") share their answers with these."""
+    if "axis" not in effects:
+        return effects
+    return effects[~effects["axis"].astype(str).str.contains(" x ", regex=False)]
+
+
 def _pair(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     """Effects of both studies side by side, missing ones left out."""
     intervals = ["difference", "difference_ci_low", "difference_ci_high"]
