@@ -56,7 +56,8 @@ class LanguageModel(Protocol):
     """A backend. It neither retries nor caches nor bounds its concurrency: `markedness.lm.collect` does."""
 
     batch_size: int
-    """Draws handed to one call of `complete`; 1 for a server."""
+    """Draws handed to one call of `complete`; 1 for a server. A backend that scores more prompts at once than it
+    draws texts says so by an attribute ``scored_batch_size``; one with ``workers`` > 1 is asked through Ray."""
     concurrency: int
     """Most calls of `complete` under way at once."""
 

@@ -199,6 +199,10 @@ async def collect(
             from markedness.lm.batch import BatchRun
 
             run = BatchRun
+        elif getattr(model, "workers", 1) > 1:
+            from markedness.lm.cluster import ClusterRun
+
+            run = ClusterRun
         await run(plan, counts, patience or Patience(), meter or Meter(), progress).ask(missing)
     return Answers(plan)
 
@@ -246,9 +250,16 @@ class Run:
         return self.meter.allows([draw.prompt for _, draw in batch])
 
     def _batches(self, missing: np.ndarray) -> Iterator[list[tuple[int, Draw]]]:
-        size = min(self.model.batch_size, self.meter.max_requests or self.model.batch_size)
-        for start in range(0, len(missing), size):
-            yield [(int(distinct), self.plan.draw(int(distinct))) for distinct in missing[start : start + size]]
+        most = self.meter.max_requests or len(missing)
+        start = 0
+        while start < len(missing):
+            prompt = self.plan.draw(int(missing[start])).prompt
+            size = self.model.batch_size
+            if prompt.candidates or prompt.perplexity:
+                size = getattr(self.model, "scored_batch_size", size)
+            end = start + min(size, most)
+            yield [(int(distinct), self.plan.draw(int(distinct))) for distinct in missing[start:end]]
+            start = end
 
     async def _one(self, batch: list[tuple[int, Draw]]) -> None:
         asked = datetime.now(UTC)

