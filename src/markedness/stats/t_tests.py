@@ -45,13 +45,17 @@ def one_sample_t(values: ArrayLike, alternative: str = "two-sided", mean: float 
 
 def pooled_t(values: ArrayLike, others: ArrayLike, alternative: str = "two-sided") -> TTest:
     """Two-sample t test with pooled variance; mean is the difference, sd the pooled one (ddof 0 each)."""
-    from scipy.stats import ttest_ind
+    from scipy.stats import ttest_ind_from_stats
 
     first, second = _present(values), _present(others)
     n, df = len(first) + len(second), len(first) + len(second) - 2
     if min(len(first), len(second)) < 1 or df < 1 or (_constant(first) and _constant(second)):
         return TTest(float("nan"), float("nan"), n, float("nan"), df, float("nan"))
-    found = ttest_ind(first, second, equal_var=True, alternative=alternative)
+    # one value has no variance of its own, and adds none to the pooled one
+    spreads = [float(sample.std(ddof=1)) if len(sample) > 1 else 0.0 for sample in (first, second)]
+    found = ttest_ind_from_stats(
+        first.mean(), spreads[0], len(first), second.mean(), spreads[1], len(second), True, alternative
+    )
     spread = float(np.sqrt((len(first) * first.var() + len(second) * second.var()) / n))
     return TTest(float(first.mean() - second.mean()), spread, n, float(found.statistic), df, float(found.pvalue))
 

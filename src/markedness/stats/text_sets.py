@@ -34,11 +34,13 @@ class TextSet:
     """The same of the reference guise."""
     prior: Floats
     """ln p in the neutral context, of the same shape; NaN where none was asked for."""
+    exact: bool = True
+    """Whether the probabilities are the model's own; else they are estimated from the likeliest tokens."""
 
     @property
     def matched(self) -> bool:
-        """Whether row i of both guises is one pair."""
-        return self.setting != "unmatched"
+        """Whether scores are taken pair by pair; estimated probabilities are pooled, as the paper does for GPT-4."""
+        return self.setting != "unmatched" and self.exact
 
     @property
     def n_pairs(self) -> int:
@@ -102,8 +104,19 @@ def text_sets(rows: pd.DataFrame) -> list[TextSet]:
             filled = np.isfinite(arrays[0]).any(axis=(1, 2)) | np.isfinite(arrays[1]).any(axis=(1, 2))
             arrays = [values[filled] for values in arrays]
         first = part.iloc[0]
+        exact = "estimator" not in part or part["estimator"].dropna().eq("exact").all()
         made.append(
-            TextSet(str(name), str(first["setting"]), bool(first["control"]), list(prompts), list(attributes), *arrays)
+            TextSet(
+                name=str(name),
+                setting=str(first["setting"]),
+                control=bool(first["control"]),
+                prompts=list(prompts),
+                attributes=list(attributes),
+                log_p=arrays[0],
+                log_p_reference=arrays[1],
+                prior=arrays[2],
+                exact=bool(exact),
+            )
         )
     return made
 

@@ -296,6 +296,9 @@ def test_evaluate_thin_coverage_is_a_missing_cell() -> None:
     assert by_prompt.to_dict() == {"T1": False, "T3": True, "T5": True}
     assert made.metrics["missing.share"] == pytest.approx(2 / 3)
     assert any("top_logprobs_renormalised" in note for note in made.notes)
+    # a ranking of estimated probabilities means nothing below its top: no agreement, as in the paper
+    assert made.tables["agreement"].empty
+    assert np.isnan(made.metrics["agreement.1933"])
 
 
 def test_evaluate_unmatched_sets_use_the_pooled_form() -> None:
@@ -382,8 +385,10 @@ def test_evaluate_contrast_of_feature_and_control() -> None:
     made = evaluate.evaluate(
         features(generate.Params(pairs=pairs, tasks=TRAITS), answer), FAST, np.random.default_rng(0)
     )
-    row = made.tables["contrasts"].iloc[0]
+    contrasts = made.tables["contrasts"].set_index("measure")
+    row = contrasts.loc["strength"]
     assert (row["first"], row["second"]) == ("finna", "fixin_to")
+    assert contrasts.loc["agreement.traits", "second"].tolist() == ["1951", "1969", "2012"]
     assert row["difference"] > 0.1 and row["p"] < 0.01
     # the control is no part of the main analyses
     assert made.tables["stereotypes"]["n_pairs"].eq(5).all()

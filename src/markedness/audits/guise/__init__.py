@@ -114,10 +114,11 @@ CARD = Card(
             f"{_SI}, Table 14",
         ),
         "contrasts": Measure(
-            "Stereotype strength of two sets of texts compared",
-            "two-sided t over prompts with pooled variance",
-            "prompts of both sets",
-            "Holm over the contrasts",
+            "Text sets and years compared",
+            "two-sided t with pooled variance: strength of two text sets over prompts, agreement of two years over "
+            "prompts, perplexity of two sets over texts",
+            "prompts or texts of both",
+            "Holm over the rows of one measure",
             f"{_SI}, Alternative explanations",
         ),
         "correlations": Measure(

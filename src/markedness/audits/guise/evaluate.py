@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,21 +16,19 @@ from markedness.records import ESTIMATE_COLUMNS, Evaluation, Strict
 from markedness.stats.agreement import (
     DEPTH,
     expected_agreement,
-    human_top,
     mean_average_precision,
     permutation_p,
     random_agreement,
 )
 from markedness.stats.association import stereotype_strength
 from markedness.stats.decisions import Rule, Verdicts, count, equal_counts, two_by_two, verdicts
-from markedness.stats.favorability import favorabilities, rank_correlation, regression, slopes, top_favorability
+from markedness.stats.favorability import rank_correlation, regression, top_favorability
 from markedness.stats.resampling import multinomial_weights, percentile_interval
+from markedness.stats.stereotypes import YEAR, Study
 from markedness.stats.t_tests import correlations, holm, one_sample_t, pooled_t
-from markedness.stats.text_sets import Draws, Floats, Spread, TextSet, draw, mean, mean_over_sets, spread, text_sets
+from markedness.stats.text_sets import Draws, Floats, Spread, draw, mean, mean_over_sets, spread, text_sets
 
 NAN = float("nan")
-YEAR = "percent_"
-"""Prefix of the columns with the percentage of people that assigned an adjective, before the year."""
 
 
 class Params(Strict):
@@ -59,84 +57,6 @@ class Params(Strict):
     """Random orders of the attributes: the paper's chance sample."""
 
 
-@dataclass(frozen=True)
-class Study:
-    """One association task of one marked guise: its scores and what is known of its attributes."""
-
-    task: str
-    group: str
-    reference: str
-    sets: list[TextSet]
-    """The sets of the main analyses; all sets where none is."""
-    known: pd.DataFrame
-    """Attribute -> ratings and percentages, in the order of the sets' attributes."""
-    params: Params
-
-    @cached_property
-    def q(self) -> Floats:
-        """Scores (n_prompts, n_attributes): mean over sets within a setting, then over settings."""
-        return mean_over_sets(self.sets, [one.q(self.params.base) for one in self.sets])
-
-    @property
-    def level(self) -> float:
-        """Confidence level of intervals."""
-        return self.params.confidence_level
-
-    @property
-    def n_pairs(self) -> int:
-        """Pairs of all sets."""
-        return sum(one.n_pairs for one in self.sets)
-
-    @property
-    def attributes(self) -> list[str]:
-        """In alphabetical order."""
-        return list(self.sets[0].attributes)
-
-    @cached_property
-    def scored(self) -> pd.Series:
-        """Mean q by attribute, those that have one."""
-        return pd.Series(mean(self.q), index=self.attributes).dropna()
-
-    def rating(self, column: str) -> pd.Series:
-        """A column of what is known, NaN where it is not there or the attribute has no score."""
-        values = self.known[column] if column in self.known else pd.Series(NAN, index=self.known.index)
-        return values.where(values.index.isin(self.scored.index))
-
-    @cached_property
-    def years(self) -> dict[str, list[str]]:
-        """Year -> the human top attributes among those scored."""
-        found = {
-            str(column).removeprefix(YEAR): human_top(self.rating(str(column)).dropna(), self.params.top)
-            for column in self.known
-            if str(column).startswith(YEAR)
-        }
-        return {year: words for year, words in found.items() if words}
-
-    @cached_property
-    def stereotypical(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which attributes are stereotypical."""
-        words = self.params.stereotypes or self.years.get(self.params.stereotype_year, [])
-        return np.isin(self.attributes, list(words))
-
-    # ---- scores of (..., n_prompts, n_attributes) arrays, averaged over prompts
-
-    def strength(self, q: Floats, weights: Floats | None = None) -> Floats:
-        """Stereotype strength."""
-        return mean(stereotype_strength(q, self.stereotypical), -1, weights)
-
-    def agreement(self, year: str, q: Floats, weights: Floats | None = None) -> Floats:
-        """Agreement with the human stereotypes of a year."""
-        return mean(mean_average_precision(q, self.attributes, self.years[year]), -1, weights)
-
-    def favorability(self, q: Floats, weights: Floats | None = None) -> Floats:
-        """Weighted favourability of the top attributes of the mean over prompts."""
-        return favorabilities(mean(q, -2, weights), self.rating("favorability"), self.params.top)[0]
-
-    def slope(self, q: Floats, weights: Floats | None = None) -> Floats:
-        """Slope of prestige on the mean over prompts."""
-        return slopes(mean(q, -2, weights), self.rating(self.params.prestige))
-
-
 def studies(features: pd.DataFrame, params: Params, group: str, main: bool = True) -> list[Study]:
     """The association tasks of one marked guise."""
     rows = features[features["kind"].eq("association") & features["group"].eq(group)]
@@ -145,7 +65,21 @@ def studies(features: pd.DataFrame, params: Params, group: str, main: bool = Tru
         chosen = text_sets(part[_main(part, params)] if main else part)
         if chosen:
             known = _known(part).reindex(list(chosen[0].attributes))
-            made.append(Study(str(task), group, str(part["reference"].iloc[0]), chosen, known, params))
+            reference = str(part["reference"].iloc[0])
+            made.append(
+                Study(
+                    task=str(task),
+                    group=group,
+                    reference=reference,
+                    sets=chosen,
+                    known=known,
+                    base=params.base,
+                    top=params.top,
+                    stereotypes=params.stereotypes or params.stereotype_year,
+                    prestige=params.prestige,
+                    level=params.confidence_level,
+                )
+            )
     return sorted(made, key=lambda study: {"traits": 0, "overt": 1}.get(study.task, 2))
 
 
@@ -184,10 +118,11 @@ def _headline(found: list[Study], year: str) -> Headline:
         if study := _named(found, task):
             scored[f"strength.{name}"] = (study, study.strength)
             scored[f"favorability.{name}"] = (study, study.favorability)
-    if covert := _named(found, "traits"):
+    covert, work = _named(found, "traits"), _named(found, "occupations")
+    if covert and covert.ranked:
         years = [year, *(other for other in covert.years if other != year)]
         scored |= {f"agreement.{y}": (covert, partial(covert.agreement, y)) for y in years if y in covert.years}
-    if work := _named(found, "occupations"):
+    if work and work.ranked:
         scored["prestige.slope"] = (work, work.slope)
     return scored
 
@@ -264,7 +199,7 @@ def evaluate(features: pd.DataFrame, params: Params, rng: np.random.Generator) -
             _associations(tables, study)
         for study in found:
             _stereotypes(tables, study, drawn[study.task])
-            _agreement(tables, study, drawn[study.task], rng)
+            _agreement(tables, study, drawn[study.task], params, rng)
             _favorability(tables, study, drawn[study.task])
             _employability(tables, study, drawn[study.task])
             _correlations(tables, study)
@@ -273,7 +208,7 @@ def evaluate(features: pd.DataFrame, params: Params, rng: np.random.Generator) -
         if group == groups[0]:
             metrics = _metrics(spreads, tables, features, params)
         _estimates(tables, spreads, group, features)
-    _perplexity(tables, features)
+    _perplexity(tables, features, params)
     _adjust(tables)
     made = {name: pd.DataFrame(rows, columns=_COLUMNS[name].split()) for name, rows in tables.items()}
     estimates = made.pop("estimates")
@@ -290,7 +225,7 @@ def _over_occupations(study: Study, found: Spread) -> Spread:
     """The spread of a slope with the interval of the regression: the occupations are its sample."""
     from scipy.stats import t
 
-    line = regression(mean(study.q), study.rating(study.params.prestige))
+    line = regression(mean(study.q), study.rating(study.prestige))
     half = t.ppf(0.5 + study.level / 2, max(line.n - 2, 1)) * line.slope_error
     return replace(found, low=float(line.slope - half), high=float(line.slope + half))
 
@@ -298,7 +233,7 @@ def _over_occupations(study: Study, found: Spread) -> Spread:
 def _associations(tables: _Tables, study: Study) -> None:
     """One row per text set, prompt and attribute, controls included."""
     for one in study.sets:
-        q = one.q(study.params.base)
+        q = one.q(study.base)
         first, second = np.isfinite(one.log_p), np.isfinite(one.log_p_reference)
         there = (first & second).sum(axis=0) if one.matched else np.minimum(first.sum(axis=0), second.sum(axis=0))
         for m, prompt in enumerate(one.prompts):
@@ -335,17 +270,20 @@ def _one(at: int, q: Floats, weights: Floats | None) -> Floats:
     return mean(q[..., at], -1, weights)
 
 
-def _agreement(tables: _Tables, study: Study, draws: Draws, rng: np.random.Generator) -> None:
-    """Agreement with each year's human stereotypes, over all settings and in each."""
+def _agreement(tables: _Tables, study: Study, draws: Draws, params: Params, rng: np.random.Generator) -> None:
+    """Agreement with each year's human stereotypes, over all settings and in each; each year against the next."""
+    if not study.ranked:
+        return
     settings = dict.fromkeys(one.setting for one in study.sets)
     parts = {"all": study.q}
     if len(settings) > 1:
         for setting in settings:
             chosen = [one for one in study.sets if one.setting == setting]
-            parts[setting] = mean_over_sets(chosen, [one.q(study.params.base) for one in chosen])
+            parts[setting] = mean_over_sets(chosen, [one.q(study.base) for one in chosen])
     n = len(study.scored)
+    earlier: tuple[str, Floats] | None = None
     for year, human in study.years.items():
-        chance = random_agreement(n, rng, study.params.n_orders, len(human))
+        chance = random_agreement(n, rng, params.n_orders, len(human))
         at = np.isin(study.attributes, study.scored.index)
         names = list(np.array(study.attributes)[at])
         for setting, q in parts.items():
@@ -360,10 +298,23 @@ def _agreement(tables: _Tables, study: Study, draws: Draws, rng: np.random.Gener
                 standard_error=_standard_error(by_prompt), n_prompts=int(np.isfinite(by_prompt).sum()),
                 chance=expected_agreement(n, len(human)), t=test.t, df=test.df, p=test.p,
                 family=study.task + study.group + setting,
-                p_permutation=permutation_p(q[:, at], names, human, rng, study.params.n_orders),
+                p_permutation=permutation_p(q[:, at], names, human, rng, params.n_orders),
                 null_mean=found.null_mean if found else NAN, p_swapped=found.p if found else NAN,
                 attributes=n, human="; ".join(human),
             )  # fmt: skip
+        by_prompt = mean_average_precision(study.q[:, at], names, human)
+        if earlier:
+            _contrast(tables, study.group, f"agreement.{study.task}", earlier, (year, by_prompt))
+        earlier = (year, by_prompt)
+
+
+def _contrast(tables: _Tables, group: str, measure: str, first: tuple[str, Floats], second: tuple[str, Floats]) -> None:
+    """Two-sided t test of two named samples of scores."""
+    test = pooled_t(first[1], second[1])
+    tables.add(
+        "contrasts", measure=measure, first=first[0], second=second[0], group=group, difference=test.mean, t=test.t,
+        df=test.df, p=test.p, family=group + measure, n=test.n,
+    )  # fmt: skip
 
 
 def _favorability(tables: _Tables, study: Study, draws: Draws) -> None:
@@ -371,10 +322,10 @@ def _favorability(tables: _Tables, study: Study, draws: Draws) -> None:
     ratings = study.rating("favorability")
     if ratings.notna().sum() == 0:
         return
-    own = top_favorability(study.scored, ratings, study.params.top)
+    own = top_favorability(study.scored, ratings, study.top)
     found = spread(study.favorability, own.weighted, draws, study.level, _BOUNDS["favorability"])
     sources = {"model": own} | {
-        year: top_favorability(study.rating(YEAR + year).dropna(), ratings, study.params.top) for year in study.years
+        year: top_favorability(study.rating(YEAR + year).dropna(), ratings, study.top) for year in study.years
     }
     for source, top in sources.items():
         is_model = source == "model"
@@ -385,7 +336,9 @@ def _favorability(tables: _Tables, study: Study, draws: Draws) -> None:
             attributes="; ".join(top.attributes), n=len(top.attributes),
         )  # fmt: skip
     latest = max(study.years, default=None)
-    ranked = {"model": study.scored} | ({latest: study.rating(YEAR + latest)} if latest else {})
+    ranked = ({"model": study.scored} if study.ranked else {}) | (
+        {latest: study.rating(YEAR + latest)} if latest else {}
+    )
     for source, values in ranked.items():
         rho, p, n = rank_correlation(values, ratings)
         tables.add(
@@ -396,7 +349,7 @@ def _favorability(tables: _Tables, study: Study, draws: Draws) -> None:
 
 def _employability(tables: _Tables, study: Study, draws: Draws) -> None:
     """Occupations with their prestige; tests of their association and of prestige on it."""
-    prestige = study.rating(study.params.prestige)
+    prestige = study.rating(study.prestige)
     if prestige.notna().sum() == 0:
         return
     for attribute, q in zip(study.scored.index, study.scored.to_numpy(), strict=True):
@@ -410,9 +363,9 @@ def _employability(tables: _Tables, study: Study, draws: Draws) -> None:
     parts |= {("prompt", prompt): row for prompt, row in zip(study.sets[0].prompts, study.q, strict=True)}
     for setting in dict.fromkeys(one.setting for one in study.sets):
         chosen = [one for one in study.sets if one.setting == setting]
-        parts["setting", setting] = mean(mean_over_sets(chosen, [one.q(study.params.base) for one in chosen]))
+        parts["setting", setting] = mean(mean_over_sets(chosen, [one.q(study.base) for one in chosen]))
     for (level, item), q in parts.items():
-        test, line = one_sample_t(q), regression(q, prestige)
+        test, line = one_sample_t(q), regression(q, prestige if study.ranked else prestige * NAN)
         tables.add(
             "employability_tests", task=study.task, group=study.group, level=level, item=item, mean_q=test.mean,
             sd=test.sd * np.sqrt(test.n / (test.n - 1)) if test.n > 1 else NAN, t=test.t, df=test.df, p=test.p,
@@ -423,8 +376,15 @@ def _employability(tables: _Tables, study: Study, draws: Draws) -> None:
 
 def _correlations(tables: _Tables, study: Study) -> None:
     """Pearson's r over attributes, between prompts, settings and text sets."""
-    by_set = {one.name: mean(one.q(study.params.base)) for one in study.sets}
-    levels = {"prompt": dict(zip(study.sets[0].prompts, study.q, strict=True)), "pairs": by_set}
+    if not study.ranked:
+        return
+    by_set = [(one, one.q(study.base)) for one in study.sets]
+    settings = dict.fromkeys(one.setting for one in study.sets)
+    levels: dict[str, dict[str, Floats]] = {
+        "prompt": dict(zip(study.sets[0].prompts, study.q, strict=True)),
+        "pairs": {one.name: mean(q) for one, q in by_set},
+        "setting": {key: mean(mean([q for one, q in by_set if one.setting == key])) for key in settings},
+    }
     for level, columns in levels.items():
         for row in correlations(pd.DataFrame(columns, index=study.attributes)).to_dict("records"):
             named = {str(key): value for key, value in row.items()}
@@ -504,20 +464,22 @@ def _features(tables: _Tables, features: pd.DataFrame, params: Params, group: st
         )  # fmt: skip
     for first, second in params.contrasts:
         if first in by_set and second in by_set:
-            test = pooled_t(by_set[first], by_set[second])
-            tables.add(
-                "contrasts", first=first, second=second, group=group, difference=test.mean, t=test.t, df=test.df,
-                p=test.p, family=group, n_prompts=test.n,
-            )  # fmt: skip
+            _contrast(tables, group, "strength", (first, by_set[first]), (second, by_set[second]))
 
 
-def _perplexity(tables: _Tables, features: pd.DataFrame) -> None:
-    """Perplexity of the texts of both guises."""
+def _perplexity(tables: _Tables, features: pd.DataFrame, params: Params) -> None:
+    """Perplexity of the texts of both guises, and of the marked texts of pairs of sets."""
     rows = features[features["kind"].eq("perplexity")]
+    for group in rows["group"].unique():
+        own = rows[rows["group"].eq(group)]
+        texts = {name: np.exp(-own.loc[own["pairs"].eq(name), "log_prob"].to_numpy()) for name in own["pairs"].unique()}
+        for first, second in params.contrasts:
+            if first in texts and second in texts:
+                _contrast(tables, group, "perplexity", (first, texts[first]), (second, texts[second]))
     for (name, group), part in rows.groupby(["pairs", "group"], sort=False, observed=True):
-        first, second = (np.exp(-part[side].to_numpy(dtype=float)) for side in ("log_prob", "log_prob_reference"))
-        test, reference = pooled_t(first, second), part["reference"].iloc[0]
-        for guise, other, values in ((group, reference, first), (reference, group, second)):
+        own, others = (np.exp(-part[side].to_numpy(dtype=float)) for side in ("log_prob", "log_prob_reference"))
+        test, reference = pooled_t(own, others), part["reference"].iloc[0]
+        for guise, other, values in ((group, reference, own), (reference, group, others)):
             there = values[np.isfinite(values)]
             tables.add(
                 "perplexity", pairs=name, setting=part["setting"].iloc[0], guise=guise, compared_with=other,
@@ -541,7 +503,7 @@ _COLUMNS = {
     "count_reference n n_reference chi2 p p_adjusted chi2_2x2 p_2x2 null_mean p_swapped ties smallest_margin missing",
     "features": "pairs setting control group strength ci_low ci_high sd n_prompts n_pairs t df p p_adjusted null_mean "
     "p_swapped",
-    "contrasts": "first second group difference t df p p_adjusted n_prompts",
+    "contrasts": "measure first second group difference t df p p_adjusted n",
     "correlations": "task group level first second r p p_adjusted n",
     "perplexity": "pairs setting guise mean sd n missing estimator compared_with t df p p_adjusted",
     "estimates": " ".join(ESTIMATE_COLUMNS),
@@ -624,7 +586,8 @@ def _notes(features: pd.DataFrame, params: Params, tables: dict[str, pd.DataFram
     for name, rows in estimators.groupby("estimator", sort=False, observed=True):
         notes.append(
             f"{len(rows)} of {len(asked)} scores are estimated ({name}), with a median coverage of "
-            f"{rows['coverage'].median():.2f}; only the attributes that rank highest mean something then."
+            f"{rows['coverage'].median():.2f}; only the attributes that rank highest mean something then, so "
+            "agreement, correlations and the regression of prestige are left out, as in the paper."
         )
     cut = features.loc[features["cut"].astype(bool), "pair"].nunique()
     if cut:
@@ -640,6 +603,13 @@ def _notes(features: pd.DataFrame, params: Params, tables: dict[str, pd.DataFram
         notes.append(
             "Decisions are shown under both calibrations, ratio (as the paper defines it) and difference (as its code "
             "and printed rates have it); they are different rules and need not agree."
+        )
+    by_prompt = tables["decisions"][tables["decisions"]["level"].eq("prompt")]
+    empty = by_prompt[by_prompt["increase"].isna()]
+    if len(empty):
+        notes.append(
+            f"In {len(empty)} of {len(by_prompt)} cells of decisions (prompt and rule) one guise has no detrimental "
+            "decision, so there is no relative increase there."
         )
     weighted = tables["favorability"]
     if weighted.loc[weighted["source"].eq("model"), "weighted"].isna().any():

@@ -59,15 +59,16 @@ def _agreement(table: pd.DataFrame, level: float) -> Any:
         return None
     rows = rows.assign(named=rows["task"].map({"traits": "covert", "overt": "overt"}).fillna(rows["task"]))
     x = alt.X("year:O", title="Year of the human study")
-    base = alt.Chart(rows).encode(x=x, color=alt.Color("named:N", title="Stereotypes"))
-    chart = base.mark_line(point=True).encode(
+    base = alt.Chart(rows).encode(x=x, xOffset=alt.XOffset("named:N"), color=alt.Color("named:N", title="Stereotypes"))
+    chart = base.mark_point(filled=True).encode(
         y=alt.Y("agreement:Q", title="Agreement (mean average precision)", scale=alt.Scale(domainMin=0)),
         tooltip=["named", "year", "agreement", "ci_low", "ci_high", "chance", "p_permutation", "human"],
     )
     chart += base.mark_rule().encode(y="ci_low:Q", y2="ci_high:Q")
     chart += alt.Chart(rows).mark_rule(strokeDash=[4, 4]).encode(y="mean(chance):Q")
     return chart.properties(
-        title={"text": f"Agreement with human stereotypes ({level:.0%} intervals)", "subtitle": "dashed: chance"}
+        width=320,
+        title={"text": f"Agreement with human stereotypes ({level:.0%} intervals)", "subtitle": "dashed: chance"},
     )
 
 
@@ -140,18 +141,19 @@ def _decisions(table: pd.DataFrame) -> Any:
     names = {"conviction": "Conviction", "death": "Death penalty", "iq": "Low IQ"}
     long = pd.concat(sides).drop_duplicates(["task", "rule", "guise"])
     long["named"] = long["task"].map(names).fillna(long["task"])
+    long["calibration"] = "calibrated by " + long["rule"]
     return (
         alt.Chart(long)
         .mark_bar()
         .encode(
             x=alt.X("shown:Q", title="Share of detrimental decisions", axis=alt.Axis(format="%")),
-            y=alt.Y("guise:N", title=None),
+            y=alt.Y("named:N", title=None),
+            yOffset=alt.YOffset("guise:N"),
             color=alt.Color("guise:N", title="Guise"),
             tooltip=["named", "guise", "rule", "shown", "of", "difference", "ci_low", "ci_high", "p_adjusted"],
-            row=alt.Row("named:N", title=None),
-            column=alt.Column("rule:N", title="Calibration"),
+            column=alt.Column("calibration:N", title=None),
         )
-        .properties(width=220, title="Detrimental decisions about the speaker")
+        .properties(width=230, title="Detrimental decisions about the speaker")
     )
 
 
@@ -170,4 +172,4 @@ def _features(table: pd.DataFrame, level: float) -> Any:
         tooltip=["pairs", "group", "strength", "ci_low", "ci_high", "p_adjusted", "n_prompts", "n_pairs"],
     )
     chart += alt.Chart(pd.DataFrame({"strength": [0]})).mark_rule(strokeDash=[4, 4]).encode(x="strength:Q")
-    return chart.properties(title=f"Stereotype strength by feature ({level:.0%} intervals)")
+    return chart.properties(width=320, title=f"Stereotype strength by feature ({level:.0%} intervals)")
