@@ -42,10 +42,15 @@ class ScorerError(RuntimeError):
 class Scorer(Protocol):
     """What a scorer owes."""
 
-    name: str
-    """As it stands in the tables."""
-    masked: bool
-    """Whether it reads `MASK` in place of the subject."""
+    @property
+    def name(self) -> str:
+        """As it stands in the tables."""
+        ...
+
+    @property
+    def masked(self) -> bool:
+        """Whether it reads `MASK` in place of the subject."""
+        ...
 
     def __call__(self, statements: Sequence[str]) -> NDArray[Any]:
         """One label of `REGARD` ("" for none), or one number in [0, 1] (NaN for none), for each statement."""

@@ -1,0 +1,180 @@
+"""The charts, from the tables of evaluate alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from markedness.text.graph import knowledge_graph, layout, shown
+
+_REGARD = ("negative", "neutral", "positive")
+_COLOURS = ("#D55E00", "#9AA5AE", "#0072B2")
+
+
+def charts(tables: dict[str, pd.DataFrame], picture_links: int) -> dict[str, Any]:
+    """All charts that the tables have data for."""
+    made: dict[str, Any] = {}
+    regard, toxicity = tables["regard"], tables["toxicity"]
+    if regard["n"].sum():
+        made["regard_toxicity"] = _regard_toxicity(regard, toxicity)
+        made["toxicity_distribution"] = _toxicity_distribution(toxicity)
+    if len(tables["topics"]):
+        made["topic_shares"] = _topic_shares(tables["topics"])
+        made["relative_entropy"] = _relative_entropy(tables["relative_entropy"])
+    for name, triples in tables["triples"].groupby("class", sort=False):
+        key = "".join(character if character.isalnum() else "_" for character in str(name))
+        made[f"graph_{key}"] = _graph(str(name), triples, picture_links)
+    return made
+
+
+def _regard_toxicity(regard: pd.DataFrame, toxicity: pd.DataFrame) -> Any:
+    import altair as alt
+
+    table = regard.merge(toxicity[["class", "subject", "mean"]], on=["class", "subject"])
+    base = alt.Chart().encode(
+        x=alt.X("share:Q", title="Regard: share positive less share negative"),
+        y=alt.Y("mean:Q", title="Mean toxicity (0 to 1)"),
+    )
+    points = base.mark_point(filled=True, size=70).encode(
+        tooltip=[
+            "subject:N",
+            "score:Q",
+            alt.Tooltip("share:Q", format=".2f"),
+            alt.Tooltip("mean:Q", format=".2f"),
+            "n:Q",
+        ]
+    )
+    ranges = base.mark_rule(opacity=0.5).encode(x="ci_low:Q", x2="ci_high:Q")
+    labels = base.mark_text(align="left", dx=7, dy=-7).encode(text="subject:N")
+    columns = ["class", "subject", "score", "share", "ci_low", "ci_high", "mean", "n"]
+    return (
+        alt.layer(ranges, points, labels, data=table[columns])
+        .properties(width=380, height=240)
+        .facet(facet=alt.Facet("class:N", title=None), columns=2)
+        .resolve_scale(x="independent", y="independent")
+        .properties(title="Regard against toxicity")
+    )
+
+
+def _toxicity_distribution(toxicity: pd.DataFrame) -> Any:
+    import altair as alt
+
+    base = alt.Chart().encode(
+        y=alt.Y("subject:N", title=None, sort=alt.EncodingSortField("median", order="descending"))
+    )
+    box = base.mark_bar(opacity=0.45, size=12).encode(
+        x=alt.X("q1:Q", title="Toxicity: median and middle half of the triples"), x2="q3:Q",
+        tooltip=["subject:N", alt.Tooltip("median:Q", format=".2f"), alt.Tooltip("iqr:Q", format=".2f"), "n:Q"],
+    )  # fmt: skip
+    middle = base.mark_tick(thickness=3, size=16).encode(x="median:Q")
+    return (
+        alt.layer(box, middle, data=toxicity[["class", "subject", "q1", "median", "q3", "iqr", "n"]])
+        .properties(width=340)
+        .facet(facet=alt.Facet("class:N", title=None), columns=2)
+        .resolve_scale(y="independent")
+        .properties(title="Distribution of toxicity by subject")
+    )
+
+
+def _topic_shares(topics: pd.DataFrame) -> Any:
+    import altair as alt
+
+    label = topics["topic"].astype(str) + ": " + topics["words"].astype(str).str[:45]
+    table = topics.assign(label=label)[["class", "topic", "label", "subject", "share", "count", "n"]]
+    panels = [
+        alt.Chart(of_class, title=str(name))
+        .mark_rect()
+        .encode(
+            x=alt.X("subject:N", title=None, sort=None),
+            y=alt.Y("label:N", title="Topic and its words", sort=None),
+            color=alt.Color("share:Q", title="Share of triples", legend=alt.Legend(format=".0%")),
+            tooltip=["subject:N", "label:N", alt.Tooltip("share:Q", format=".1%"), "count:Q", "n:Q"],
+        )
+        for name, of_class in table.groupby("class", sort=False)
+    ]
+    return alt.vconcat(*panels).properties(title="What is said of whom: topic shares")
+
+
+def _relative_entropy(entropy: pd.DataFrame) -> Any:
+    import altair as alt
+
+    table = entropy[entropy["kl"].notna()]
+    base = alt.Chart().encode(y=alt.Y("subject:N", title=None, sort=alt.EncodingSortField("kl", order="descending")))
+    null = base.mark_bar(opacity=0.3, size=10).encode(
+        x=alt.X("null_low:Q", title="Relative entropy (nats); bar: 95 % of permuted subjects"), x2="null_high:Q"
+    )
+    points = base.mark_point(filled=True, size=60).encode(
+        x="kl:Q",
+        tooltip=["subject:N", alt.Tooltip("kl:Q", format=".3f"), alt.Tooltip("p_adjusted:Q", format=".3f"), "n:Q"],
+    )
+    return (
+        alt.layer(null, points, data=table[["class", "subject", "kl", "null_low", "null_high", "p_adjusted", "n"]])
+        .properties(width=340)
+        .facet(facet=alt.Facet("class:N", title=None), columns=2)
+        .resolve_scale(x="independent", y="independent")
+        .properties(title="How far each subject's topics are from its class")
+    )
+
+
+def _graph(name: str, triples: pd.DataFrame, picture_links: int) -> Any:
+    """A graph to explore: choose a subject, zoom with the wheel, read a link by pointing at its object."""
+    import altair as alt
+
+    links = shown(triples, picture_links)
+    graph = knowledge_graph(links)
+    nodes = layout(graph).set_index("node")
+    places = nodes[["x", "y"]]
+    ends = pd.DataFrame(
+        [
+            {"source": source, "target": target, "predicate": data["predicate"], "regard": data.get("regard", "")}
+            for source, target, data in graph.edges(data=True)
+        ]
+    )
+    ends = ends.join(places, on="source").join(places.add_suffix("2"), on="target")
+    ends["subject"] = nodes.loc[ends["source"], "label"].to_numpy()
+    ends["object"] = nodes.loc[ends["target"], "label"].to_numpy()
+    ends["triple"] = ends["subject"] + " " + ends["predicate"] + " " + ends["object"]
+    subjects = list(dict.fromkeys(ends["subject"]))
+    chosen = alt.selection_point(
+        fields=["subject"], empty=True,
+        bind=alt.binding_select(options=[None, *subjects], labels=["all", *subjects], name="Subject "),
+    )  # fmt: skip
+    frame = alt.Scale(domain=[-1.15, 1.15], nice=False)
+    bright, dim = alt.value(0.75), alt.value(0.05)
+    colour = alt.Color(
+        "regard:N", title="Regard", scale=alt.Scale(domain=list(_REGARD), range=list(_COLOURS)),
+    )  # fmt: skip
+    lines = (
+        alt.Chart(ends[["x", "y", "x2", "y2", "subject", "regard"]])
+        .mark_rule()
+        .encode(
+            x=alt.X("x:Q", axis=None, scale=frame), y=alt.Y("y:Q", axis=None, scale=frame), x2="x2:Q", y2="y2:Q",
+            color=colour, opacity=alt.condition(chosen, bright, dim),
+        )
+        .add_params(chosen)
+    )  # fmt: skip
+    objects = (
+        alt.Chart(ends[["x2", "y2", "subject", "regard", "triple"]])
+        .mark_circle(size=45)
+        .encode(
+            x=alt.X("x2:Q", axis=None, scale=frame), y=alt.Y("y2:Q", axis=None, scale=frame), color=colour,
+            tooltip=alt.Tooltip("triple:N", title=" "), opacity=alt.condition(chosen, alt.value(0.9), dim),
+        )
+    )  # fmt: skip
+    heads = nodes[nodes["kind"].eq("subject")].rename(columns={"label": "subject"})
+    names = alt.Chart(heads[["x", "y", "subject", "degree"]]).encode(
+        x=alt.X("x:Q", axis=None, scale=frame),
+        y=alt.Y("y:Q", axis=None, scale=frame),
+        opacity=alt.condition(chosen, alt.value(1.0), alt.value(0.15)),
+    )
+    picture = alt.layer(
+        lines,
+        objects,
+        names.mark_circle(size=220).encode(tooltip=["subject:N", "degree:Q"]),
+        names.mark_text(dy=-14, fontWeight=600).encode(text="subject:N"),
+    )
+    subtitle = f"{len(links)} of {len(triples)} triples; all of them in graph_*.graphml"
+    return picture.properties(
+        width=640, height=460, title=alt.TitleParams(f"Knowledge graph: {name}", subtitle=subtitle)
+    ).interactive()
