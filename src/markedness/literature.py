@@ -87,18 +87,19 @@ def _result(root: Path, audit: str, model: str, table: str) -> pd.DataFrame | No
 def _words(root: Path) -> Iterator[Agreement]:
     """Significant words of each group, as sets; a group is one cell.
 
-    Table 3 prints the first 20 words of a single group: the set is that of the first 20 found.
+    Of a single group table 3 prints 20 words, chosen from tables A3 and A4: they must be among those found.
     """
     for (table, model), part in _tables(root, "personas_words.csv"):
         found = _result(root, "personas", model, "marked_words")
         if found is None:
             continue
-        found = found[found["kind"].eq("persona")].sort_values("rank")
+        found = found[found["kind"].eq("persona")]
         rows = []
         for group in part["group"].unique():
             expected = set(part.loc[part["group"].eq(group), "word"].astype(str))
-            ranked = found.loc[found["group"].eq(group), "word"].astype(str).tolist()
-            got = set(ranked[: len(expected)] if table == "3" and " " not in group else ranked)
+            got = set(found.loc[found["group"].eq(group), "word"].astype(str))
+            if table == "3" and " " not in group:
+                got &= expected
             missing, more = (" ".join(sorted(words)) or "-" for words in (expected - got, got - expected))
             rows.append((group, f"{len(expected)} words", f"missing: {missing}; more: {more}", expected == got))
         yield Agreement(PERSONAS, table, model, "the same set of words", _cells(rows))

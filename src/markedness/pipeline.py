@@ -66,9 +66,9 @@ def generate(params: Params, audit: str, model: str, say: Report = print) -> Cou
     if isinstance(config, CorpusModel):
         rows = _corpus_rows(params, store, audit, model)
         _say_unwatched(params, audit, model, say)
-        ledger_path.parent.mkdir(parents=True, exist_ok=True)
-        ledger_path.touch()
         store.write_table("generations", audit, model, rows)
+        with Ledger(ledger_path):
+            pass  # DVC expects the file of every model
         counts = Counts(requested=len(rows), answered=len(rows))
     else:
         with Ledger(ledger_path) as ledger:
@@ -339,13 +339,13 @@ def featurize(params: Params, audit: str, model: str, say: Report = print) -> No
         made = module.featurize(responses, stage_params, **more)
         made = made if isinstance(made, Features) else Features(made)
     store.write_table("features", audit, model, made.table)
-    folder.mkdir(parents=True, exist_ok=True)
     for name, fitted in made.models.items():
         import skops.io
 
         store.write_bytes(folder / f"{name}.skops", skops.io.dumps(fitted))
     for name, content in made.files.items():
         store.write_bytes(folder / name, content)
+    store.write_json(folder / "index.json", sorted([*(f"{name}.skops" for name in made.models), *made.files]))
     say(f"{audit} {model}: {len(made.table)} units")
 
 

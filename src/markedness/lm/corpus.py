@@ -100,7 +100,7 @@ def _values(column: pd.Series, mapping: dict[object, str]) -> pd.Series:
 
 
 def _check_values(column: pd.Series, axis: str, axes: Axes, where: str, path: str) -> None:
-    known = set(axes[axis].values)
+    known = list(axes[axis].values)
     strange = column[column.notna() & column.ne("") & ~column.isin(known)]
     if len(strange):
         row = int(strange.index[0]) + 1

@@ -631,6 +631,13 @@ def _notes(corpus: _Corpus, params: Params) -> list[str]:
         notes.append(
             f"{corpus.kind}: no texts for {', '.join(empty)}; nothing is compared with it or estimated for it."
         )
+    have = {group.name for group in corpus.groups}
+    whole = [
+        group for group in _all_groups(params.axes) if all(corpus.fits({a: v}).any() for a, v in group.fixed.items())
+    ]
+    without = [group.name for group in whole if group.name not in have]
+    if without:
+        notes.append(f"{corpus.kind}: no texts of {', '.join(without)}; these groups stand in no table.")
     if not corpus.compared:
         notes.append(f"{corpus.kind}: no marked words, because no axis has texts of two values.")
     sizes = {group.name: int(corpus.mask(group.fixed).sum()) for group in corpus.compared}

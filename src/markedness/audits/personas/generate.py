@@ -162,7 +162,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     matched = rows["prompt"].map({prompt: template["id"] for prompt, template in found.items()})
     own_ids = rows["prompt_id"].fillna("").ne(rows["prompt"].fillna(""))
     rows["prompt_id"] = rows["prompt_id"].where(own_ids | matched.isna(), matched).fillna("").astype("string")
-    kinds = rows["prompt"].map({prompt: template["kind"] for prompt, template in found.items()}).fillna("persona")
+    kinds = rows["prompt"].map({prompt: template["kind"] for prompt, template in found.items()})
+    kinds = kinds.astype("string").fillna("persona")
     given = rows["kind"] if "kind" in rows else pd.Series(pd.NA, index=rows.index, dtype="string")
     rows["kind"] = given.where(given.notna() & given.ne(""), kinds).astype("string")
     strange = rows.loc[~rows["kind"].isin(_KINDS), "kind"]
