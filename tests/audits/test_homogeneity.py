@@ -64,7 +64,7 @@ def test_prompts_main_study_is_the_published_design(stimuli):
         "Respond with a name of an exam."
     )
     assert first.text == "An American person named Bibi is taking an exam. Bibi is taking (the) [BLANK]."
-    assert first.completion.endswith("An American person named Bibi is taking an exam. Bibi is taking the")
+    assert first.completion.endswith("An American person named Bibi is taking an exam. Bibi is taking the:")
     assert first.group == "Asian woman" and first.columns["word_limit"] == 2
 
 

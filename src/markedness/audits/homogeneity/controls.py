@@ -11,7 +11,7 @@ from markedness.records import Prompt
 
 ANSWERS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu")
 """Made-up answers of one word, the first the most likely."""
-NAME_SPREAD = 0.3
+NAME_SPREAD = 0.2
 """Standard deviation of a name's own log weight for each answer: names differ, as they do with a model."""
 DECLINED = 0.01
 """Share of answers that decline, the same for all groups."""

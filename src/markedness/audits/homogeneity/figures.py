@@ -60,26 +60,42 @@ def forest(effects: pd.DataFrame, pooled: pd.DataFrame) -> Any:
     cues = own.assign(cue=_words(own["cue"]))[[*columns, "z", "q"]].dropna(subset=["d"])
     whole = pooled[pooled["comparison"].isin(own["comparison"])].assign(cue="all cues")[[*columns, "i2", "k"]]
     y = alt.Y("cue:N", title=None, sort=order)
-    x = alt.X("ci_low:Q", title="Cohen's d of the replicates (positive: second group has less variety)")
+    x = alt.X("ci_low:Q", title="Cohen's d")
+    cues["found"] = cues["q"].lt(0.05).map({True: "yes", False: "no"})
     base = alt.Chart(pd.concat([cues.assign(pooled=False), whole.assign(pooled=True)], ignore_index=True))
     zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
-    bars = base.mark_rule(strokeWidth=2, color="#0072B2").encode(y=y, x=x, x2="ci_high:Q")
+    bars = base.mark_rule(strokeWidth=2, color="#6E6E6E").encode(y=y, x=x, x2="ci_high:Q")
     points = (
         base.transform_filter("!datum.pooled")
-        .mark_point(size=30)
-        .encode(y=y, x="d:Q", tooltip=["comparison", "cue", "d", "ci_low", "ci_high", "z", "q"])
+        .mark_point(size=40)
+        .encode(
+            y=y,
+            x="d:Q",
+            color=alt.Color(
+                "found:N",
+                title="Bootstrap q < 0.05",
+                scale=alt.Scale(domain=["yes", "no"], range=["#D55E00", "#8C959C"]),
+            ),
+            tooltip=["comparison", "cue", "d", "ci_low", "ci_high", "z", "q"],
+        )
     )
     diamond = (
         base.transform_filter("datum.pooled")
-        .mark_point(shape="diamond", size=140)
+        .mark_point(shape="diamond", size=140, color="#0072B2")
         .encode(y=y, x="d:Q", tooltip=["comparison", "d", "ci_low", "ci_high", "i2", "k"])
     )
     title = alt.Title(
         "Effects by cue and pooled",
-        subtitle="Published intervals: they shrink with the number of replicates, are no sampling error",
+        subtitle=[
+            "Positive: the second group has less variety. Lines are the published intervals: they shrink with the",
+            "number of replicates and are no sampling error; colour says what the bootstrap of the difference finds",
+        ],
     )
     layers = alt.layer(zero, bars, points, diamond).properties(width=200, height=alt.Step(13))
-    return layers.facet(facet=alt.Facet("comparison:N", title=None, sort=None), columns=2).properties(title=title)
+    comparisons = list(dict.fromkeys(own["comparison"]))
+    return layers.facet(facet=alt.Facet("comparison:N", title=None, sort=comparisons), columns=2).properties(
+        title=title
+    )
 
 
 def differences(table: pd.DataFrame) -> Any:
