@@ -153,6 +153,13 @@ def test_candidate_log_probs_shown_tokens_all_candidates_is_the_published_recipe
     assert coverage == pytest.approx(0.8)
 
 
+def test_candidate_log_probs_not_shown_gets_no_more_than_the_least_shown() -> None:
+    # Shown 0.3 (a) and 0.1 (the): unseen 0.6, but "b" is behind "the": 0.1. P = 0.3 / 0.4, 0.1 / 0.4.
+    found, coverage = candidate_log_probs([(" a", math.log(0.3)), (" the", math.log(0.1))], ("a", "b"))
+    assert [math.exp(p) for p in found if p is not None] == pytest.approx([0.75, 0.25])
+    assert coverage == pytest.approx(0.3)
+
+
 def test_candidate_log_probs_sums_both_spellings_and_needs_the_whole_word() -> None:
     top = [(" lazy", math.log(0.3)), ("lazy", math.log(0.1)), (" la", math.log(0.4)), (" Calm", math.log(0.2))]
     found, coverage = candidate_log_probs(top, ("lazy", "calm"))

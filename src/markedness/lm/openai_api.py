@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -47,7 +48,7 @@ class OpenAIServer:
         self.concurrency = config.concurrency
         self.min_concurrency = config.min_concurrency
         self.batch_api = config.batch_api
-        self._key = _NO_KEY
+        self._secrets = {home: "~" for home in {str(Path.home())} if len(home) > 1}
         self._unscored: str | None = None
         self.path = "/chat/completions" if config.chat else "/completions"
 
@@ -56,9 +57,10 @@ class OpenAIServer:
         """The client, made for the first request: a run whose ledger is complete needs neither key nor package."""
         from openai import AsyncOpenAI, DefaultAioHttpClient
 
-        self._key = _api_key(self.config)
+        key = _api_key(self.config)
+        self._secrets |= {key: "[key]"} if key != NO_KEY else {}
         return AsyncOpenAI(
-            api_key=self._key, base_url=self.config.base_url, timeout=self.config.timeout, max_retries=0,
+            api_key=key, base_url=self.config.base_url, timeout=self.config.timeout, max_retries=0,
             http_client=DefaultAioHttpClient(timeout=self.config.timeout),
         )  # fmt: skip
 
@@ -194,7 +196,11 @@ class OpenAIServer:
                 reason = f"the server of {self.config.model} answered without token probabilities"
                 return Completion(finish_reason=UNSUPPORTED, error=reason)
             log_probs, coverage = candidate_log_probs(top, prompt.candidates)
-            return Completion(log_probs=log_probs, estimator=ESTIMATOR, coverage=coverage, **served)
+            reasons = tuple("not among the served alternatives" if one is None else None for one in log_probs)
+            return Completion(
+                log_probs=log_probs, reasons=reasons if None in log_probs else (), estimator=ESTIMATOR,
+                coverage=coverage, **served,
+            )  # fmt: skip
         text = _content(choice, self.config.chat)
         stopped_at_once = text is not None and not self.config.chat and bool(prompt.sampling.stop)
         if text is None or (not text.strip() and not stopped_at_once):
@@ -205,8 +211,11 @@ class OpenAIServer:
         return self.redact(value) if isinstance(value, str) else None
 
     def redact(self, text: str) -> str:
-        """A server may echo the key; it reaches no file, log line or table."""
-        return text.replace(self._key, "[key]") if self._key != _NO_KEY else text
+        """A server may echo the key, or the place of its weights: neither reaches a file, a log line or a table."""
+        for secret, shown in self._secrets.items():
+            if secret in text:
+                text = text.replace(secret, shown)
+        return text
 
     async def close(self) -> None:
         """Close the connections."""
@@ -214,7 +223,8 @@ class OpenAIServer:
             await self.client.close()
 
 
-_NO_KEY = "none"
+NO_KEY = "none"
+"""Sent where a server of one's own needs no key."""
 
 
 def _api_key(config: OpenAIModel) -> str:
@@ -222,7 +232,7 @@ def _api_key(config: OpenAIModel) -> str:
     key = os.environ.get(config.api_key_env, "").strip()
     if not key and config.base_url is None:
         raise ModelError(f"{config.model}: the environment variable {config.api_key_env} is not set; export the key")
-    return key or _NO_KEY
+    return key or NO_KEY
 
 
 def _connection_reason(error: BaseException, timeout: float) -> str:
@@ -308,9 +318,10 @@ def candidate_log_probs(
     """Estimate ln P(candidate) from the alternatives that a server shows at the first token.
 
     The GPT-4 recipe of Hofmann et al. (2024, Supplementary Information), for a server whose alternatives are
-    not confined to the candidates: a candidate found has its own probability (the sum of its token with and
+    not confined to the candidates. A candidate found has its own probability (the sum of its token with and
     without a leading space); the mass of all tokens that are not shown is spread evenly over the candidates
-    not found; all are divided by their sum. Where the shown tokens are candidates only, this is the recipe.
+    not found, none of which gets more than the least token shown, for it cannot have more; all are divided by
+    their sum.
 
     Parameters
     ----------
@@ -336,7 +347,7 @@ def candidate_log_probs(
         return (None,) * len(candidates), 0.0
     missing = len(set(candidates)) - len(found)
     unseen = max(0.0, 1.0 - math.fsum(mass.values()))
-    share = unseen / missing if missing else 0.0
+    share = min(unseen / missing, math.exp(min(log_prob for _, log_prob in top))) if missing else 0.0
     total = math.fsum(found.values()) + share * missing
     probabilities = [found.get(word, share) / total for word in candidates]
     return tuple(math.log(p) if p > 0 else None for p in probabilities), coverage
