@@ -12,8 +12,6 @@ import argparse
 import time
 from pathlib import Path
 
-import torch
-
 from markedness.lm.base import Draw
 from markedness.lm.config import TransformersModel
 from markedness.lm.local import LocalModel
@@ -40,7 +38,7 @@ def main() -> None:
     samples = -(-chosen.texts // len(PEOPLE))
     prompts = [Prompt("b", "", completion=FRAME.format(who), sampling=sampling, samples=samples) for who in PEOPLE]
     first: list[str | None] = []
-    print(f"{chosen.model}, {chosen.dtype}, {torch.get_num_threads()} threads")
+    print(f"{chosen.model}, {chosen.dtype}")
     for size in sorted(chosen.batches, reverse=True):
         config = TransformersModel(
             backend="transformers", path=chosen.model, batch_size=size, dtype_text=chosen.dtype

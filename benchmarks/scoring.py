@@ -12,8 +12,6 @@ import argparse
 import time
 from pathlib import Path
 
-import torch
-
 from markedness.lm.base import Draw
 from markedness.lm.config import TransformersModel
 from markedness.lm.local import LocalModel
@@ -38,15 +36,17 @@ def prompts(count: int) -> list[Prompt]:
     return [Prompt("benchmark", "", completion=text, candidates=tuple(ATTRIBUTES.split())) for text in filled[:count]]
 
 
-def one_by_one(model: LocalModel, asked: list[Prompt]) -> list[torch.Tensor]:
+def one_by_one(model: LocalModel, asked: list[Prompt]) -> list[list[float]]:
     """The plain way: one sequence, the logits of every position, the last one read."""
+    import torch
+
     net = model.load("float32")
     ids = [model.tokenizer(f" {word}", add_special_tokens=False)["input_ids"][-1] for word in ATTRIBUTES.split()]
     rows = []
     with torch.inference_mode():
         for prompt in asked:
             logits = net(**model.tokenizer(prompt.completion, return_tensors="pt")).logits[0, -1]
-            rows.append(torch.log_softmax(logits.double(), -1)[ids])
+            rows.append(torch.log_softmax(logits.double(), -1)[ids].tolist())
     return rows
 
 
@@ -72,12 +72,12 @@ def main() -> None:
 
     place = {prompt.completion: answer.log_probs for prompt, answer in zip(asked, fast, strict=True)}
     apart = max(
-        abs(float(a) - b)
+        abs(a - b)
         for prompt, row in zip(slow_sample, slow, strict=True)
         for a, b in zip(row, place[prompt.completion], strict=True)
         if b is not None
     )
-    print(f"{len(asked)} sequences, {torch.get_num_threads()} threads, {chosen.model}")
+    print(f"{len(asked)} sequences, {chosen.model}")
     print(f"one by one, full logits     {slow_rate:7.2f} sequences per CPU second")
     print(f"equal-length buckets        {fast_rate:7.2f} sequences per CPU second")
     print(f"ratio                       {fast_rate / slow_rate:7.2f}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,15 @@ def test_two_workers_write_the_table_of_one_process(study: Any, monkeypatch: pyt
     # nothing is asked, and no Ray started, where the ledger has it all
     again = pipeline.generate(study, "toy", "two")
     assert again.from_ledger == 30 and not ray.is_initialized()
+
+
+def test_a_complete_ledger_needs_no_model(study: Any) -> None:
+    pipeline.generate(study, "toy", "one")
+    before = table(study, "one")
+    shutil.rmtree(study.root / "tiny")
+    again = pipeline.generate(study, "toy", "one")
+    assert (again.answered, again.from_ledger) == (30, 30)
+    pd.testing.assert_frame_equal(before, table(study, "one"), check_exact=True)
 
 
 def test_more_than_one_worker_without_ray_is_one_sentence(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:

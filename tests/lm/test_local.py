@@ -10,10 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="skipped: torch is not installed (pip install 'markedness[local]')")
 
-from markedness.lm.base import Draw, ModelError  # noqa: E402
+from markedness.lm.base import Draw, ModelError, RequestFailed  # noqa: E402
 from markedness.lm.config import TransformersModel  # noqa: E402
 from markedness.lm.local import LocalModel  # noqa: E402
-from markedness.records import Completion, Prompt, Sampling  # noqa: E402
+from markedness.records import Completion, Message, Prompt, Sampling  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tiny_models import MODELS  # noqa: E402
@@ -109,7 +109,7 @@ def test_perplexity_batched_equals_one_by_one(folder: Path, name: str) -> None:
 
 def test_perplexity_of_one_token_is_refused_by_a_causal_model(folder: Path) -> None:
     (answer,) = ask(local(folder, "gpt2"), [Prompt("p", "g", completion="the", perplexity=True)])
-    assert answer.log_probs == () and "no perplexity" in (answer.error or "")
+    assert answer.log_probs == () and "too short for a perplexity" in (answer.error or "")
 
 
 def test_score_beyond_the_context_fails_alone(folder: Path) -> None:
@@ -213,6 +213,25 @@ def test_masked_model_is_unsupported_for_text_and_loads_nothing(folder: Path) ->
     assert not model._models
 
 
+def test_masked_model_that_was_unknown_beforehand_is_unsupported_for_text(folder: Path) -> None:
+    model = local(folder, "roberta")
+    model.__dict__["kind"] = None  # as of a hub model that is not here yet
+    assert model.unsupported(written("he is")) is None
+    answers = ask(model, [written("he is")])
+    assert all(a.finish_reason == "unsupported" and "writes no text" in (a.error or "") for a in answers)
+
+
+def test_out_of_memory_fails_the_batch_with_a_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from markedness.lm import local_text
+
+    def fails(*arguments) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(local_text, "draw", fails)
+    with pytest.raises(RequestFailed, match="lower batch_size"):
+        ask(local(folder, "gpt2"), [written("he is")])
+
+
 def test_a_missing_model_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot be loaded as a folder beside params\.yaml or a hub id"):
         ask(local(tmp_path, "models/absent"), [scored("he is")])
@@ -230,6 +249,22 @@ def test_a_model_without_its_language_head_is_refused(folder: Path, tmp_path: Pa
 def test_chat_without_a_template_is_one_sentence(folder: Path) -> None:
     with pytest.raises(ModelError, match="no chat template; set chat: false"):
         ask(local(folder, "gpt2", chat=True), [written("he is")])
+
+
+def test_chat_goes_through_the_template_and_ignores_stops(folder: Path, tmp_path: Path) -> None:
+    local(folder, "gpt2").load("float64").save_pretrained(tmp_path / "chatty")
+    tokenizer = local(folder, "gpt2").tokenizer
+    tokenizer.chat_template = "{% for m in messages %}{{ m.role }} says {{ m.content }} {% endfor %}they say"
+    tokenizer.save_pretrained(tmp_path / "chatty")
+    asked = Prompt(
+        "p", "g", messages=(Message("user", "who is kind"),), completion="not this",
+        sampling=Sampling(temperature=0.0, max_tokens=5, stop=("e",)),
+    )  # fmt: skip
+    model = local(tmp_path, "chatty", chat=True)
+    assert "stop" in model.request(asked) and model.request(asked)["stop"] == []
+    (answer,) = ask(model, [asked])
+    plain = ask(local(folder, "gpt2"), [written("user says who is kind they say", temperature=0.0, max_tokens=5)])[0]
+    assert answer.text == plain.text and answer.finish_reason == "length"
 
 
 def test_a_fully_cached_run_imports_no_torch() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from markedness.lm import gguf
 from markedness.lm.base import Draw, ModelError, RequestFailed
 from markedness.lm.config import TransformersModel
-from markedness.records import Completion, Prompt
+from markedness.records import UNSUPPORTED, Completion, Prompt
 
 if TYPE_CHECKING:
     from markedness.lm.scoring import Kind, Scorer
@@ -65,10 +65,14 @@ class LocalModel:
         if prompt.candidates or prompt.perplexity:
             return None if prompt.completion is not None else "the prompt has no text whose tokens could be scored"
         if self.kind == "masked":
-            return f"{self.config.path} is a masked model and writes no text; use a causal or encoder-decoder model"
+            return self._writes_no_text
         if not self.config.chat and prompt.completion is None:
             return f"{self.config.path} continues texts, and the prompt has messages only; set chat: true"
         return None
+
+    @property
+    def _writes_no_text(self) -> str:
+        return f"{self.config.path} is a masked model and writes no text; use a causal or encoder-decoder model"
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """What fixes the answer: the model, the text, and how it is drawn or read."""
@@ -110,9 +114,10 @@ class LocalModel:
     def _config_file(self) -> Path:
         if self.folder.is_dir():
             return self.folder / "config.json"
-        from huggingface_hub import hf_hub_download
+        from huggingface_hub import try_to_load_from_cache
 
-        return Path(hf_hub_download(self.config.path, "config.json", revision=self.config.revision))
+        found = try_to_load_from_cache(self.config.path, "config.json", revision=self.config.revision)
+        return Path(found if isinstance(found, str) else "")  # a folder's path where there is none: not readable
 
     # ---------------------------------------------------------------- loading
 
@@ -223,8 +228,12 @@ class LocalModel:
             for how, places in asked.items():
                 for place, answer in zip(places, how([draws[place] for place in places]), strict=True):
                     answers[place] = answer
-        except MemoryError as error:
-            raise RequestFailed(f"out of memory; lower batch_size (now {self.config.batch_size})") from error
+        except (MemoryError, RuntimeError) as error:  # torch has its own error for each device
+            if isinstance(error, RuntimeError) and "memory" not in str(error):
+                raise
+            raise RequestFailed(
+                f"{self.config.path}: out of memory; lower batch_size (now {self.config.batch_size})"
+            ) from error
         return answers
 
     def _way(self, prompt: Prompt) -> Callable[[list[Draw]], list[Completion]]:
@@ -246,6 +255,8 @@ class LocalModel:
 
     def _draw(self, draws: list[Draw]) -> list[Completion]:
         model = self.load(self.config.dtype_text)
+        if self._known_kind() == "masked":  # a hub model that was not here yet when `unsupported` was asked
+            return [Completion(finish_reason=UNSUPPORTED, error=self._writes_no_text)] * len(draws)
         from markedness.lm import local_text
         from markedness.lm.scoring import context_length
 

@@ -199,7 +199,9 @@ class Scorer:
                 ids = self._ids(text)
                 scored = len(self._scored_places(text, ids))
                 if scored == 0:
-                    raise Unscorable("a text of one token has no perplexity: nothing stands before it")
+                    raise Unscorable(
+                        "the text is too short for a perplexity: it has no token whose probability could be read"
+                    )
             except Unscorable as reason:
                 answers[place] = Completion(error=str(reason))
                 continue
