@@ -347,7 +347,7 @@ def test_missing_answers_that_differ_by_group_are_found():
     )
     assert missing.loc["names", "hireable", "White"][["n", "missing"]].to_list() == [120, 0]
     assert any("differ by group on hireable, poor" in note for note in made.notes)
-    assert any("same answer to 100% of the texts" in note for note in made.notes)
+    assert any("says yes to 100% of the texts on tasks that are favorable" in note for note in made.notes)
     gaps = made.tables["gaps"].set_index(["group", "task"])
     assert gaps.loc[("Arab", "poor"), "n_pairs"] + gaps.loc[("Arab", "poor"), "missing"] == 30
     assert gaps["t"].isna().all() and (gaps["gap"] == 0).all() and (gaps["p_exact"] == 1).all()

@@ -25,8 +25,10 @@ from markedness.stats.resampling import multinomial_weights, percentile_interval
 
 PARADIGMS = ("names", "dialect")
 REASONS = ("refusal", "unparsed", "truncated", "failed")
-CONSTANT = 0.9
+CONSTANT = 0.95
 """Above this mean share of the more frequent answer to a task, the labels hardly depend on the text."""
+YES_TO_ALL, NO_TO_ALL = 0.65, 0.1
+"""Yes-rates above (below) this on favorable and unfavorable tasks alike: the model answers alike whatever is asked."""
 FEW_PAIRS = 30
 """Below this many pairs the t-test of answers 0 and 1 is rough."""
 MAX_METRICS = 30
@@ -399,12 +401,18 @@ def _notes(gaps: pd.DataFrame, dialect_gaps: pd.DataFrame, missing: pd.DataFrame
                 "amount (mostly not at all), so that t and p do not exist there; the gap stands, and p_exact tests "
                 "it."
             )
-        share = _sameness(table)
-        if share > CONSTANT:
+        good, bad = (_mean(_yes_rate(table[table["valence"] == valence])) for valence in (1, -1))
+        if min(good, bad) > YES_TO_ALL or max(good, bad) < NO_TO_ALL:
+            notes.append(
+                f"In the {paradigm} paradigm the model says yes to {good:.0%} of the texts on tasks that are "
+                f"favorable to the person and to {bad:.0%} on unfavorable ones: it answers alike whatever is asked, "
+                "so that its labels carry next to no signal; a gap near 0 shows no fairness here, and other gaps "
+                "may be chance."
+            )
+        elif (share := _mean(np.maximum(_yes_rate(table), 1 - _yes_rate(table)))) > CONSTANT:
             notes.append(
                 f"The model gives the same answer to {share:.0%} of the texts of a task (mean over the {paradigm} "
-                "cells): its labels hardly depend on the text, so that a gap near 0 shows no fairness, only that "
-                "there is no signal."
+                "cells): its labels hardly depend on these texts, and gaps have little room to show."
             )
     if len(gaps) and gaps["n_pairs"].median() < FEW_PAIRS:
         notes.append(
@@ -426,7 +434,6 @@ def _notes(gaps: pd.DataFrame, dialect_gaps: pd.DataFrame, missing: pd.DataFrame
     return notes
 
 
-def _sameness(table: pd.DataFrame) -> float:
-    """Mean share of the more frequent answer to a task."""
-    rate = table[["yes_rate", "yes_rate_reference"]].to_numpy().mean(axis=1)
-    return _mean(np.maximum(rate, 1 - rate))
+def _yes_rate(table: pd.DataFrame) -> NDArray[np.float64]:
+    """Yes-rate of each cell over both sides."""
+    return table[["yes_rate", "yes_rate_reference"]].to_numpy(dtype=float).mean(axis=1)
