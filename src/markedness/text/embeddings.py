@@ -47,11 +47,16 @@ def embed(texts: Sequence[str], model: str = DEFAULT_MODEL, batch_size: int = 64
     if not len(texts):
         return np.empty((0, encoder.get_embedding_dimension() or 0), dtype=np.float32)
     unique, places = np.unique(np.asarray(texts, dtype=object).astype(str), return_inverse=True)
+    limit = _CHARACTERS * (encoder.get_max_seq_length() or 512)
     vectors = encoder.encode(
-        unique.tolist(), batch_size=batch_size, normalize_embeddings=True, convert_to_numpy=True,
+        [text[:limit] for text in unique], batch_size=batch_size, normalize_embeddings=True, convert_to_numpy=True,
         show_progress_bar=False,
     )  # fmt: skip
     return np.asarray(vectors, dtype=np.float32)[places]
+
+
+_CHARACTERS = 50
+"""Characters of a word piece, generously: what lies beyond the limit in pieces is cut before it costs time."""
 
 
 @lru_cache(maxsize=2)
