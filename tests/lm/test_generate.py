@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pandas as pd
 import pytest
 import toy_study
+import yaml
 from openai_server import Server
 
 from markedness import audits, pipeline
+from markedness import params as params_file
 from markedness.lm.base import ModelError
 from markedness.lm.collect import BudgetError, Counts
 
@@ -92,32 +95,81 @@ def test_generate_resumed_table_is_the_uninterrupted_table(tmp_path: Path) -> No
     assert server.stats()["answered"] == 240
 
 
-def kill(start_server: Callable[..., Any], folder: Path, *options: str) -> tuple[list[int], dict[str, Any], Path]:
-    """A killed study beside an uninterrupted one; what the killed one's last run counted, and the server."""
-    server = start_server("--latency", "0.005", "--jitter", "0.02")
-    command = [sys.executable, toy_study.__file__, str(folder / "killed"), server.url, *options]
+def kill(folder: Path, url: str, *options: str) -> list[int]:
+    """Kill a study as often as told; kills, and what the run that ended counted."""
+    command = [sys.executable, toy_study.__file__, str(folder), url, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     assert done.stderr == ""
-    return [int(number) for number in done.stdout.split()], server.stats(), folder / "killed"
+    return [int(number) for number in done.stdout.split()]
 
 
 def test_generate_killed_a_hundred_times_loses_nothing_and_asks_nothing_again(
     start_server: Callable[..., Any], tmp_path: Path
 ) -> None:
-    options = ("--requests", "2000", "--kills", "100")
-    (kills, requested, answered, failed, known), stats, killed = kill(start_server, tmp_path, *options)
+    server = start_server("--latency", "0.005", "--jitter", "0.02")
+    kills, requested, answered, failed, known = kill(
+        tmp_path / "killed", server.url, "--requests", "2000", "--kills", "100"
+    )
     assert (requested, answered, failed) == (2000, 2000, 0)
     assert kills > 90 and known > 1000
     # Answered means: in the ledger. What the server had sent and the client had not read when it was killed is
     # asked again; that can only be what was in flight.
+    stats = server.stats()
     assert stats["bodies"] == 2000
     assert stats["answered"] - 2000 <= 16 * kills
     whole = toy_study.study(tmp_path / "whole", start_server().url, [f"text {i}" for i in range(2000)])
     run(whole)
-    table = killed / "data" / "generations" / "toy" / "toy.parquet"
+    table = tmp_path / "killed" / "data" / "generations" / "toy" / "toy.parquet"
     assert table.read_bytes() == table_of(whole).read_bytes()
-    ledger = (killed / "data" / "ledger" / "toy" / "toy.jsonl").read_bytes().splitlines()
-    assert len(ledger) == 2000
+    ledger = (tmp_path / "killed" / "data" / "ledger" / "toy" / "toy.jsonl").read_bytes().splitlines()
+    keys = [orjson.loads(line)["key"] for line in ledger]
+    assert len(keys) == len(set(keys)) == 2000
+
+
+def persona_study(folder: Path, url: str, **model: Any) -> Path:
+    """A params file of the personas audit that asks a server: 15 groups, two prompts, four samples."""
+    folder.mkdir()
+    asked = {"prompts": ["imagine_yourself", "first_person"], "samples": 4, "max_tokens": 20}
+    toy = {"backend": "openai", "model": "toy-model", "base_url": url, "seed": True, **model}
+    file = folder / "params.yaml"
+    file.write_text(yaml.safe_dump({"models": {"toy": toy}, "personas": {"generate": asked}}))
+    return file
+
+
+def test_personas_killed_twenty_times_gives_the_table_of_an_uninterrupted_run(
+    start_server: Callable[..., Any], tmp_path: Path
+) -> None:
+    server = start_server("--latency", "0.005", "--jitter", "0.02")
+    persona_study(tmp_path / "killed", server.url)
+    options = ("--audit", "personas", "--requests", "120", "--kills", "20")
+    kills, requested, answered, failed, known = kill(tmp_path / "killed", server.url, *options)
+    assert (requested, answered, failed) == (120, 120, 0) and kills > 15 and known > 50
+    assert server.stats()["bodies"] == 120
+    whole = params_file.load(persona_study(tmp_path / "whole", start_server().url))
+    counts = pipeline.generate(whole, "personas", "toy", lambda line: None)
+    assert counts.answered == 120
+    tables = [tmp_path / name / "data" / "generations" / "personas" / "toy.parquet" for name in ("killed", "whole")]
+    assert tables[0].read_bytes() == tables[1].read_bytes()
+
+
+def command_line(*words: str) -> tuple[int, str]:
+    done = subprocess.run([sys.executable, "-m", "markedness", *words], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_command_line_exit_status_and_output_tell_what_failed(tmp_path: Path) -> None:
+    with Server() as server:
+        file = str(persona_study(tmp_path / "good", server.url))
+        status, output = command_line("generate", "personas", "--model", "toy", "--params", file, "--dry-run")
+        assert status == 0 and "120 requests, 0 of them in the ledger" in output and "cost unknown" in output
+        assert server.connections == 0
+        file = str(persona_study(tmp_path / "stopped", server.url, max_requests=7))
+        status, output = command_line("generate", "personas", "--model", "toy", "--params", file)
+        assert status == 1 and "error: max_requests reached: stopped after 7 requests" in output
+        assert "Traceback" not in output
+    file = str(persona_study(tmp_path / "down", server.url, max_attempts=1))
+    status, output = command_line("generate", "personas", "--model", "toy", "--params", file)
+    assert status == 1 and "120 failed" in output and "connection failed" in output and "Traceback" not in output
 
 
 def test_generate_dry_run_says_requests_tokens_and_cost_and_asks_nothing(tmp_path: Path) -> None:

@@ -51,14 +51,14 @@ def study(folder: Path, url: str, texts: list[str], samples: int = 1, rounds: in
     return dataclasses.replace(loaded, stages={("toy", "generate"): None})
 
 
-def run_and_die(params: Any, growth: int, delay: float) -> bool:
+def run_and_die(params: Any, audit: str, growth: int, delay: float) -> bool:
     """Fork a run and kill it ``delay`` seconds after its ledger has grown so much; whether it ended first."""
-    ledger = params.root / "data" / "ledger" / "toy" / "toy.jsonl"
+    ledger = params.root / "data" / "ledger" / audit / "toy.jsonl"
     end_size = (ledger.stat().st_size if ledger.exists() else 0) + growth
     child = os.fork()
     if not child:
         try:
-            pipeline.generate(params, "toy", "toy", say=lambda line: None)
+            pipeline.generate(params, audit, "toy", say=lambda line: None)
         except BaseException as error:
             print(repr(error), file=sys.stderr)
             os._exit(3)
@@ -76,17 +76,21 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("url")
+    parser.add_argument("--audit", default="toy", help="toy, or one whose params.yaml stands in the folder")
     parser.add_argument("--requests", type=int)
     parser.add_argument("--kills", type=int)
     options = parser.parse_args()
-    params = study(options.folder, options.url, [f"text {i}" for i in range(options.requests)], concurrency=16)
+    if options.audit == "toy":
+        params = study(options.folder, options.url, [f"text {i}" for i in range(options.requests)], concurrency=16)
+    else:
+        params = params_file.load(options.folder / "params.yaml")
     rng = random.Random(7)
     most = 2 * options.requests * BYTES_PER_ANSWER // options.kills
     kills = sum(
-        not run_and_die(params, rng.choice((0, 1, 1, 1)) * rng.randrange(most), rng.uniform(0, 0.03))
+        not run_and_die(params, options.audit, rng.choice((0, 1, 1, 1)) * rng.randrange(most), rng.uniform(0, 0.03))
         for _ in range(options.kills)
     )
-    counts = pipeline.generate(params, "toy", "toy", say=lambda line: None)
+    counts = pipeline.generate(params, options.audit, "toy", say=lambda line: None)
     print(kills, counts.requested, counts.answered, counts.failed, counts.from_ledger)
 
 
