@@ -101,37 +101,45 @@ def evaluate(features: pd.DataFrame, params: Params, rng: np.random.Generator) -
 def scores(features: pd.DataFrame, params: Params) -> dict[str, float]:
     """Headline scores of some rows of features, drawn clusters repeated: P_d differences averaged over cues.
 
-    pd.mean is P_d averaged over cues and single-axis groups; similarity_difference is marked minus unmarked.
+    pd.mean is P_d averaged over cues and single-axis groups. Longer texts have no score here: a text drawn twice
+    would be alike to itself.
     """
-    axes = {axis: words for axis, words in params.axes.items() if axis in features}
-    kept = features[features["kept"].astype(bool)]
+    used = features["kept"].to_numpy(bool) & features["kind"].eq("expression").to_numpy(bool)
+    cue, cues = pd.factorize(features["cue"].array[used])
+    category, categories = pd.factorize(features["category"].array[used], use_na_sentinel=False)
+    counts = features["count"].to_numpy(float)[used]
     found: dict[str, float] = {}
-    expressions = kept[kept["kind"].eq("expression")]
-    everything = []
-    for axis, words in axes.items():
-        by_value = _plain_pd(expressions, axis)
-        everything.append(by_value[[v for v in words.values if v in by_value]].to_numpy(float))
-        for value in words.marked:
-            if value in by_value and words.unmarked in by_value:
-                found[f"pd_difference.{value}"] = float((by_value[words.unmarked] - by_value[value]).mean())
-    if len(expressions):
-        found["pd.mean"] = float(np.mean([np.nanmean(values) for values in everything])) if everything else np.nan
-    texts = kept[kept["kind"].eq("text")]
-    for axis, words in axes.items() if len(texts) else ():
-        cells = similarity_cells(np.stack(texts["embedding"].tolist()), texts[axis].to_numpy(), texts["cue"].to_numpy())
-        by_value = cells.pivot(index="prompt", columns="group", values="mean_cosine")
-        for value in words.marked:
-            if value in by_value and words.unmarked in by_value:
-                found[f"similarity_difference.{value}"] = float((by_value[value] - by_value[words.unmarked]).mean())
-    return found
+    means = []
+    for axis, words in params.axes.items():
+        if axis not in features or not len(cues):
+            continue
+        values = list(words.values)
+        code, present = pd.factorize(features[axis].array[used])
+        value = np.array([*(values.index(v) if v in values else -1 for v in present), -1])[code]
+        by_value = _plain_pd(
+            (cue * len(values) + value)[value >= 0], category[value >= 0], counts[value >= 0],
+            (len(cues), len(values)), len(categories),
+        )  # fmt: skip
+        means.append(np.nanmean(by_value))
+        reference = by_value[:, values.index(words.unmarked)]
+        for marked in words.marked:
+            difference = reference - by_value[:, values.index(marked)]
+            if np.isfinite(difference).any():
+                found[f"pd_difference.{marked}"] = float(np.nanmean(difference))
+    return found | ({"pd.mean": float(np.mean(means))} if means else {})
 
 
-def _plain_pd(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """P_d of the answers themselves, cue x value of the axis: one pass, for scores of many resamples."""
-    counts = rows.groupby(["cue", axis, "category"], sort=False, observed=True)["count"].sum()
-    squares = counts.pow(2).groupby(level=[0, 1], sort=False).sum()
-    totals = counts.groupby(level=[0, 1], sort=False).sum()
-    return (1 - squares / totals**2).unstack(axis)
+def _plain_pd(
+    cell: NDArray[np.intp], category: NDArray[np.intp], counts: NDArray[np.float64], shape: tuple[int, int], n: int
+) -> NDArray[np.float64]:
+    """P_d of the answers themselves, cue x value: sums over what occurs, for scores of many resamples."""
+    occurring, place = np.unique(cell * n + category, return_inverse=True)
+    sums = np.bincount(place, counts)
+    n_cells = shape[0] * shape[1]
+    totals = np.bincount(occurring // n, sums, n_cells)
+    squares = np.bincount(occurring // n, sums**2, n_cells)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (1 - squares / totals**2).reshape(shape)
 
 
 def _groups(people: pd.DataFrame, axes: Axes) -> list[_Group]:
