@@ -240,11 +240,13 @@ def test_evaluate_natural_logarithm_scales_q_alone() -> None:
 
 
 def test_evaluate_planted_control_is_found_in_every_analysis() -> None:
-    params = generate.Params(pairs={"be": generate.PairSet(rule="habitual_be", sample=20)})
+    pairs = {"be": generate.PairSet(rule="habitual_be", sample=20), "am": generate.PairSet(rule="am", sample=20)}
+    params = generate.Params(pairs=pairs)
     made = evaluate.evaluate(features(params, controls.rule("planted", 1.0)), FAST, np.random.default_rng(0))
     tables = made.tables
-    assert tables["features"]["p_swapped"].max() < 0.02
-    assert tables["features"]["ci_low"].min() > 0.3
+    strength = tables["features"].set_index("pairs")
+    assert strength.loc["be", "p_swapped"] < 0.02 < strength.loc["am", "p_swapped"]
+    assert strength.loc["be", "ci_low"] > 0.3 > strength.loc["am", "ci_high"]
     year = tables["agreement"].query("task == 'traits'").set_index("year")
     assert year.loc["1933", "agreement"] > 0.6
     assert year.loc["1933", "p_permutation"] < 0.01

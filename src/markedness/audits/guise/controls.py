@@ -20,7 +20,8 @@ def rule(name: str, strength: float) -> Callable[[Prompt, np.random.Generator], 
 
     "none": every candidate has a base rate of its own, plus noise per text that is blind to the guise.
     "planted": after the marked guise the words that people in 1933 named most (20 % or more), the detrimental
-    words and the occupations of low prestige are more likely by a known ratio, times ``strength``.
+    words and the occupations of low prestige are more likely by a known ratio, times ``strength``; not in text sets
+    that are controls.
     """
 
     def answer(prompt: Prompt, rng: np.random.Generator) -> Sequence[float]:
@@ -29,7 +30,7 @@ def rule(name: str, strength: float) -> Callable[[Prompt, np.random.Generator], 
         log_p = np.array([_base_rate(candidate) for candidate in prompt.candidates])
         if prompt.columns.get("utterance"):  # the neutral context is the same for every text
             log_p += NOISE * rng.normal(size=len(log_p))
-        if name == "planted" and prompt.columns.get("marked"):
+        if name == "planted" and prompt.columns.get("marked") and not prompt.columns.get("control"):
             log_p += RATIO * strength * np.array([_planted(prompt, word) for word in prompt.candidates])
         return [float(value) for value in log_p]
 

@@ -80,7 +80,9 @@ def _favorability(table: pd.DataFrame) -> Any:
     rows = rows.dropna(subset=["favorability"])
     if rows.empty:
         return None
-    rows["named"] = rows["task"].map({"traits": "covert", "overt": "overt"}).fillna(rows["task"])
+    covert = rows["task"].map({"traits": "covert, model", "overt": "overt, model"}).fillna(rows["task"])
+    rows["named"] = covert.where(rows["source"].eq("model"), "people")
+    rows = rows.drop_duplicates(["source", "named", "mean"])
     return (
         alt.Chart(rows)
         .mark_point(filled=True)
@@ -91,7 +93,7 @@ def _favorability(table: pd.DataFrame) -> Any:
             shape=alt.Shape("mean:N", title="Mean"),
             tooltip=["source", "named", "mean", "favorability", "attributes"],
         )
-        .properties(title="Favourability of the stereotypes of people, by year, and of the model")
+        .properties(width=320, title="Favourability of the stereotypes of people, by year, and of the model")
     )
 
 
