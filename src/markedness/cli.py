@@ -113,7 +113,8 @@ def evaluate(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
 @app.command()
 def compare(
     first: Annotated[str | None, typer.Argument(help="A git revision or DVC experiment.")] = None,
-    second: Annotated[str, typer.Argument(help="Another; 'workspace' is what lies here now.")] = "workspace",
+    second: Annotated[str, typer.Argument(help="Another; workspace: what lies here now.")] = "workspace",
+    to: Annotated[Path | None, typer.Option("--to", help="With revisions: a CSV file for the differences.")] = None,
     params: ParamsFile = DEFAULT,
 ) -> None:
     """Compare every pair of models; with revisions, the same models at one and at the other."""
@@ -123,7 +124,7 @@ def compare(
     if first is None:
         study.compare(loaded)
     else:
-        study.compare_revisions(loaded, first, second)
+        study.compare_revisions(loaded, first, second, to)
 
 
 @app.command()

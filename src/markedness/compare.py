@@ -29,6 +29,7 @@ REPLICATION_COLUMNS = (
     "model_a", "model_b", "n", "hits", "share", "share_ci_low", "share_ci_high", "expected", "chi2", "p", "same_sign",
     "sampling_share",
 )  # fmt: skip
+_BLOCKS = 10
 CORRECTIONS = {"holm": "Holm", "fdr_bh": "Benjamini-Hochberg"}
 
 
@@ -42,6 +43,7 @@ class Comparison:
     cluster: str
     n_resamples: int = 200
     bootstrap_from: int = 30
+    blocks_below: int = 5
     confidence_level: float = 0.95
     correction: str = "holm"
     seed: Sequence[int] = (0,)
@@ -51,8 +53,9 @@ class Comparison:
         """A row per pair of models and score, `DIFFERENCE_COLUMNS`: ``a - b`` on the clusters that both have.
 
         With at least ``bootstrap_from`` shared clusters the standard error is that of a bootstrap that draws the
-        same clusters for both models, else that of a jackknife; both with a t interval. p is corrected over
-        all pairs and scores of the audit.
+        same clusters for both models, else that of a jackknife; both with a t interval. Fewer than
+        ``blocks_below`` clusters say nothing of other ones: then blocks of answers are left out, and the interval
+        is one for these clusters asked again. p is corrected over all pairs and scores of the audit.
         """
         rows = [row for a, b in combinations(self.features, 2) for row in self._pair(a, b)]
         table = pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS))
@@ -66,23 +69,35 @@ class Comparison:
             return [{**base, "score": "", "n_clusters": 0, "note": reason}]
         known = set(self.features[b][self.cluster].dropna())
         shared = tuple(sorted({c for c in self.features[a][self.cluster].dropna() if c in known}, key=str))
-        if not shared:
-            return [{**base, "score": "", "n_clusters": 0, "note": f"no {self.cluster} in common"}]
-        first, second = self._scored(a, shared), self._scored(b, shared)
         n = len(shared)
-        method = "bootstrap over clusters, t interval" if self._bootstraps(n) else "jackknife over clusters, t interval"
+        if not n:
+            return [{**base, "score": "", "n_clusters": 0, "note": f"no {self.cluster} in common"}]
+        by_block = n < self.blocks_below and all("sample" in self.features[name] for name in (a, b))
+        first, second = self._scored(a, shared, by_block), self._scored(b, shared, by_block)
         rows = []
         for score in [name for name in first.columns if name in second.columns]:
-            x, y = first[score].to_numpy(float), second[score].to_numpy(float)
+            x, y = _same_length(first[score].to_numpy(float), second[score].to_numpy(float))
             found = self._interval(x - y, n)
             rows.append(
                 {
                     **base, "score": score, "a": x[0], "b": y[0], "difference": found.estimate, "ci_low": found.low,
                     "ci_high": found.high, "standard_error": found.standard_error, "p": found.p, "n_clusters": n,
-                    "method": method if n > 1 else "none", "note": "" if n > 1 else "one cluster: no interval",
+                    "method": self._method(n, by_block), "note": self._note(n, by_block),
                 }
             )  # fmt: skip
         return rows
+
+    def _method(self, n: int, by_block: bool) -> str:
+        if by_block:
+            return "jackknife over blocks of answers, t interval"
+        if n == 1:
+            return "none"
+        return "bootstrap over clusters, t interval" if self._bootstraps(n) else "jackknife over clusters, t interval"
+
+    def _note(self, n: int, by_block: bool) -> str:
+        if by_block:
+            return f"only {n} {self.cluster} in common: the interval holds for asking these again, not for others"
+        return "one cluster: no interval" if n == 1 else ""
 
     def _reason(self, model: str) -> str:
         table = self.features[model]
@@ -96,15 +111,18 @@ class Comparison:
             return bootstrap_difference(values[0], values[1:], n_clusters, self.confidence_level)
         return jackknife_difference(values[0], values[1:], self.confidence_level)
 
-    def _scored(self, model: str, shared: tuple[Any, ...]) -> pd.DataFrame:
+    def _scored(self, model: str, shared: tuple[Any, ...], by_block: bool) -> pd.DataFrame:
         """Scores on the shared clusters (row 0), then on each resample; the same resamples for every model."""
-        key = (model, shared)
+        key = (model, (*shared, by_block))
         if key not in self._replicates:
             table = self.features[model]
-            place = {cluster: i for i, cluster in enumerate(shared)}
-            codes = table[self.cluster].map(place).to_numpy(float)
-            rows = [np.flatnonzero(codes == i) for i in range(len(shared))]
-            weights = np.vstack([np.ones((1, len(shared)), dtype=int), self._weights(len(shared))])
+            table = table[table[self.cluster].isin(shared)]
+            # A block holds a tenth of the answers to each prompt for each group, by their number.
+            units = table["sample"].mod(_BLOCKS) if by_block else table[self.cluster]
+            order = range(_BLOCKS) if by_block else shared
+            codes = units.map({unit: i for i, unit in enumerate(order)}).to_numpy(float)
+            rows = [found for i in range(len(order)) if len(found := np.flatnonzero(codes == i)) or not by_block]
+            weights = np.vstack([np.ones((1, len(rows)), dtype=int), self._weights(len(rows))])
             made = [self._score(table, rows, row) for row in weights]
             self._replicates[key] = pd.DataFrame(made)
         return self._replicates[key]
@@ -118,6 +136,12 @@ class Comparison:
     def _score(self, table: pd.DataFrame, rows: list[np.ndarray], weights: np.ndarray) -> dict[str, float]:
         drawn = np.concatenate([np.tile(rows[i], weights[i]) for i in np.flatnonzero(weights)])
         return {name: float(value) for name, value in self.scores(table.iloc[drawn].reset_index(drop=True)).items()}
+
+
+def _same_length(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Blocks that only one model has, because it gave more answers, are left out of the spread."""
+    n = min(len(x), len(y))
+    return x[:n], y[:n]
 
 
 def corrected(table: pd.DataFrame, correction: str) -> pd.DataFrame:

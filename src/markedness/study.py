@@ -38,7 +38,9 @@ def compare(params: Params, say: Report = print) -> pd.DataFrame:
     replication = replications(_tables(results, "effects"))
     folder = store.compared()
     store.clear(folder)
-    tables = {"differences": differences, "word_overlap": overlap, "replication": replication}
+    tables = {
+        "differences": differences, "word_overlap": overlap, "replication": replication, "headline": headline(results)
+    }  # fmt: skip
     for name, table in tables.items():
         store.write_csv(folder / f"{name}.csv", table)
     from markedness.reporting.comparisons import charts, sentences
@@ -51,6 +53,17 @@ def compare(params: Params, say: Report = print) -> pd.DataFrame:
     n_models = len({model for by_model in features.values() for model in by_model})
     say(f"compare: {len(differences)} differences between {n_models} models in {folder.relative_to(params.root)}")
     return differences
+
+
+def headline(results: dict[tuple[str, str], Result]) -> pd.DataFrame:
+    """Every headline score of every model, a row each, with its interval and null."""
+    rows = [
+        (audit, score.key, f"{audit}: {score.label}", model, score.estimate, score.low, score.high, score.null)
+        for (audit, model), result in results.items()
+        for score in result.headline()
+    ]
+    columns = ["audit", "score", "label", "model", "estimate", "ci_low", "ci_high", "null"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _tables(results: dict[tuple[str, str], Result], stem: str) -> dict[str, pd.DataFrame]:
@@ -67,16 +80,17 @@ def _differences(params: Params, features: dict[str, dict[str, pd.DataFrame]]) -
         evaluate, stage_params = audits.stage(audit, "evaluate"), params.stage(audit, "evaluate")
         comparison = Comparison(
             audit, tables, partial(evaluate.scores, params=stage_params), audits.card(audit).cluster,
-            settings.n_resamples, settings.bootstrap_from, settings.confidence_level, settings.correction,
-            seed=(params.seed, place),
+            **settings.model_dump(), seed=(params.seed, place),
         )  # fmt: skip
         found.append(comparison.differences())
     empty = pd.DataFrame(columns=list(DIFFERENCE_COLUMNS))
     return pd.concat(found, ignore_index=True) if found else empty
 
 
-def compare_revisions(params: Params, first: str, second: str, say: Report = print) -> pd.DataFrame:
-    """The same models at two git revisions or DVC experiments; results/revisions/<first>..<second>.csv.
+def compare_revisions(
+    params: Params, first: str, second: str, to: Path | None = None, say: Report = print
+) -> pd.DataFrame:
+    """The same models at two git revisions or DVC experiments, printed, and written as CSV where asked.
 
     Features are read from DVC's cache and scored by the code and params of now. Where the cache lacks them, the
     metrics of the two revisions stand side by side without an interval.
@@ -100,10 +114,10 @@ def compare_revisions(params: Params, first: str, second: str, say: Report = pri
         raise StoreError(f"neither {first} nor {second} holds results of the models to run; see 'dvc exp show'")
     table = pd.concat(frames, ignore_index=True)
     table = table[["model", *(column for column in table if column != "model")]]
-    path = params.root / "results" / "revisions" / f"{first}..{second}.csv".replace("/", "_")
-    Store(params.root).write_csv(path, table)
     say(table_text(table))
-    say(f"compare: {len(table)} differences in {path.relative_to(params.root)}")
+    if to is not None:
+        Store(params.root).write_csv(to, table)
+        say(f"compare: {len(table)} differences in {to}")
     return table
 
 

@@ -83,13 +83,8 @@ def sentences(differences: pd.DataFrame, limit: int = 20) -> list[str]:
                 f"{audit}: {len(told_apart)} of {len(tested)} differences of headline scores are significant after "
                 f"{rows['correction'].iloc[0]} ({how})."
             )
-        few = tested[tested["n_clusters"] < 5]
-        if len(few):
-            found.append(
-                f"{audit}: with {int(few['n_clusters'].min())} shared clusters an interval is wide and a difference "
-                "hard to show; ask with more prompts before calling two models alike."
-            )
         for note, noted in rows[rows["note"].ne("")].groupby("note", sort=False):
             pairs = ", ".join(sorted({f"{r.model_a} and {r.model_b}" for r in noted.itertuples()})[:4])
-            found.append(f"{audit}: {pairs} are not compared: {note}.")
+            untested = noted["p_adjusted"].isna().all()
+            found.append(f"{audit}: {pairs} are not compared: {note}." if untested else f"{audit}: {note}.")
     return found[:limit]

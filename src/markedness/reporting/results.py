@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ import pandas as pd
 from markedness.records import Card
 from markedness.store import Store, StoreError
 
-INTERVAL = ("_ci_low", "_ci_high")
-# Where a score's null stands: the mean under permuted labels, and the range it keeps in.
-_NULLS = ("_null", "_null_mean", "_null_median")
-_NULL_RANGE = (("_null_low", "_null_high"), ("_null_ci_low", "_null_ci_high"))
+# Where the null of the score "measure.item" stands: its mean under permuted labels, and the range it keeps in.
+# What the measure says as a whole ("measure.null_mean") is the null of its first headline score.
+_NULL = ("{key}_null_mean", "{key}_null", "{measure}_null.{item}", "{measure}_null_mean.{item}")
+_NULL_OF_FIRST = ("{measure}.null_mean", "{measure}.null")
+_NULL_RANGE = ("{key}_null_{end}", "{key}_null_ci_{end}", "{key}_null_mean_ci_{end}", "{measure}_null_{end}.{item}")
+_NULL_RANGE_OF_FIRST = ("{measure}.null_{end}", "{measure}.null_mean_ci_{end}", "{measure}.null_ci_{end}")
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,20 @@ class Result:
 
     def score(self, key: str) -> Score:
         """One key of metrics.json with its interval and null."""
-        value = lambda *names: next((self.metrics[n] for n in names if n in self.metrics), math.nan)  # noqa: E731
         measure, _, item = key.partition(".")
-        low, high = (value(key + end, f"{measure}{end}.{item}") for end in INTERVAL)
-        null = value(*(key + end for end in _NULLS), *(f"{measure}{end}.{item}" for end in _NULLS))
-        null_low, null_high = (
-            value(*(key + pair[side] for pair in _NULL_RANGE), *(f"{measure}{p[side]}.{item}" for p in _NULL_RANGE))
-            for side in (0, 1)
-        )
-        return Score(key, label(key, self.card), value(key), low, high, null, null_low, null_high)
+        first = next((k for k in self.card.headline if k.partition(".")[0] == measure), key) == key
+
+        def value(patterns: Sequence[str], end: str = "") -> float:
+            names = (pattern.format(key=key, measure=measure, item=item, end=end) for pattern in patterns)
+            return next((self.metrics[name] for name in names if name in self.metrics), math.nan)
+
+        low, high = (value(("{key}_ci_{end}", "{measure}_ci_{end}.{item}"), end) for end in ("low", "high"))
+        null = value([*_NULL, *(_NULL_OF_FIRST if first else ())])
+        ranges = [*_NULL_RANGE, *(_NULL_RANGE_OF_FIRST if first else ())]
+        null_low, null_high = value(ranges, "low"), value(ranges, "high")
+        if math.isnan(null) and item.startswith("excess"):  # over what chance gives, by construction
+            null = 0.0
+        return Score(key, label(key, self.card), self.metrics.get(key, math.nan), low, high, null, null_low, null_high)
 
     def headline(self) -> list[Score]:
         """The scores to look at first; those that the card names and this run could not estimate are NaN."""
