@@ -60,7 +60,7 @@ def test_generate_every_fault_is_recovered_or_recorded_and_none_becomes_text(tmp
     texts += ["fault:fingerprint", "fault:length", "fault:html", "no fault"]
     with Server() as server:
         params = toy_study.study(
-            tmp_path, server.url, texts, timeout=0.8, max_attempts=3, max_wait=1.5, chat=True, concurrency=32
+            tmp_path, server.url, texts, timeout=1.5, max_attempts=3, max_wait=1.5, chat=True, concurrency=32
         )
         table, counts, said = run(params)
     assert counts.requested == len(texts) and counts.failed == len(RECORDED)

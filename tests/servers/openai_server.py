@@ -41,6 +41,7 @@ class Server:
         self.in_flight = 0
         self.most_in_flight = 0
         self.count = True
+        self.served_model = ""
         self.top_logprobs: list[tuple[str, float]] | None = [(" lamp", -0.5), ("river", -1.5), (" the", -2.0)]
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
@@ -210,7 +211,7 @@ class Server:
                 choice["logprobs"] = {"top_logprobs": [dict(pairs)], "tokens": [pairs[0][0]]}
         return {
             "id": "cmpl-1", "object": "chat.completion" if chat else "text_completion", "created": 1,
-            "model": f"{request['model']}-served",
+            "model": self.served_model or f"{request['model']}-served",
             "system_fingerprint": "fp_two" if fault == "fingerprint" else "fp_one",
             "choices": [choice],
             "usage": {"prompt_tokens": len(prompt.split()), "completion_tokens": 9, "total_tokens": 9},
