@@ -170,6 +170,13 @@ def test_clean_cut_answer_is_truncated_and_failed_request_failed():
     assert clean.clean(rows, clean.Params())["status"].tolist() == ["truncated", "failed", "refusal"]
 
 
+def test_clean_sorry_in_a_longer_text_is_no_refusal():
+    story = "She said she was sorry, then laughed and ran all the way home again."
+    no = "I'm sorry, but as an AI language model I can't write a story about this person."
+    rows = generations([story, no, "sorry"], word_limit=np.nan)
+    assert clean.clean(rows, clean.Params())["status"].tolist() == ["ok", "refusal", "refusal"]
+
+
 def test_clean_limits_are_params_and_unknown_cues_have_none():
     rows = generations(
         ["one two three four", "one two three four"], prompt_id=["exam", "other"], word_limit=[2, np.nan]
@@ -284,6 +291,30 @@ def test_evaluate_one_name_per_group_gives_numbers_without_intervals(stimuli):
     assert crossed["pd"].notna().all() and crossed[["ci_low", "ci_high"]].isna().all(axis=None)
     assert made.tables["probability_of_differentiation"].query("axis == 'gender'")["ci_low"].notna().all()
     assert any("fewer than 10 names (down to 1)" in note for note in made.notes)
+
+
+def test_evaluate_an_axis_of_any_name_and_a_group_of_one_answer():
+    axes = {"group": Axis(unmarked="high", values={"high": Value(), "low": Value(), "rare": Value()})}
+    rng = np.random.default_rng(3)
+    rows = [
+        ("snack", group, name, "abcdefgh"[rng.integers(k)])
+        for group, k in (("high", 8), ("low", 3))
+        for name in ("Ana", "Çelik", "Bo", "Dee", None)
+        for _ in range(10)
+    ] + [("snack", "rare", "Zed", "a")]
+    table = pd.DataFrame(rows, columns=["prompt_id", "group", "name", "text"]).assign(finish_reason=None, error=None)
+    features = featurize.featurize(clean.clean(table, clean.Params()), featurize.Params(axes=axes))
+    made = evaluate.evaluate(features, evaluate.Params(axes=axes, **FEW), np.random.default_rng(0))
+    differences = made.tables["differences"].set_index("group")
+    assert differences.loc["low", "q"] < 0.05
+    assert np.isfinite(differences.loc["rare", "difference"])
+    assert differences.loc["rare", ["ci_low", "null_low", "p", "q"]].isna().all()
+    assert list(made.tables["effects"]["comparison"]) == ["high v. low"]
+    assert set(evaluate.scores(features, evaluate.Params(axes=axes))) == {
+        "pd_difference.low",
+        "pd_difference.rare",
+        "pd.mean",
+    }
 
 
 def test_evaluate_a_group_without_kept_answers_is_left_out_and_reported(stimuli):

