@@ -134,7 +134,7 @@ def literature_page() -> str:
     )
     return (
         "# How well this reproduces the literature\n\n`make replicate` fetches the published data, runs the audits on "
-        "them and prints, per printed table, how many cells agree. The report is `reports/literature.html`.\n\n"
+        "them and prints, per printed table, how many cells agree. The report is `results/literature/index.html`.\n\n"
         f"## Errors found in the papers\n\n{table}\n"
     )
 

@@ -225,11 +225,10 @@ def literature(params: ParamsFile = Path("literature.yaml")) -> None:
                 print(f"error: {error}", file=sys.stderr)
                 failed += 1
     made = lit.agreements(loaded.root)
-    store = Store(loaded.root)
-    store.write_csv(loaded.root / "results" / "literature" / "agreement.csv", lit.summary(made))
-    store.write_csv(loaded.root / "results" / "literature" / "cells.csv", lit.cells(made))
+    page = lit.write(Store(loaded.root), made)
     for a in made:
         print(f"{a.publication}, table {a.table} ({a.model}): {a.agreeing} of {a.n} cells agree ({a.rule})")
+    print(f"report: {page}")
     if failed:
         print(f"{failed} studies could not be run; 'markedness corpora get' fetches their data", file=sys.stderr)
         raise typer.Exit(1)

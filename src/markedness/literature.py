@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from markedness.records import AuditError
+from markedness.store import Store
 
 _PACKAGED = Path(__file__).parents[2] / "data" / "published"
 
@@ -67,6 +68,18 @@ def cells(made: list[Agreement]) -> pd.DataFrame:
     parts = [a.cells.assign(publication=a.publication, table=a.table, model=a.model) for a in made]
     columns = ["publication", "table", "model", "cell", "printed", "found", "agrees"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def write(store: Store, made: list[Agreement]) -> Path:
+    """results/literature: agreement.csv, cells.csv, errata.csv and a page; returns the page."""
+    from markedness.reporting.report import literature_page
+
+    folder = store.root / "results" / "literature"
+    tables = {"agreement": summary(made), "cells": cells(made), "errata": published(store.root, "errata.csv")}
+    for name, table in tables.items():
+        store.write_csv(folder / f"{name}.csv", table)
+    store.write_bytes(folder / "index.html", literature_page(*tables.values()).encode("utf-8"))
+    return folder / "index.html"
 
 
 def published(root: Path, name: str) -> pd.DataFrame:

@@ -478,6 +478,25 @@ def _compared(pages: Pages, data: dict[str, str]) -> dict[str, Any] | None:
     return {"tables": tables, "figures": figures, "sentences": sentences} if tables or sentences else None
 
 
+def literature_page(summary: pd.DataFrame, cells: pd.DataFrame, errata: pd.DataFrame) -> str:
+    """How many printed cells agree with the results on the studies' own data, and the papers' misprints."""
+    data: dict[str, str] = {}
+    differing = cells[~cells["agrees"].astype(bool)]
+
+    def embed(key: str, title: str, stem: str, table: pd.DataFrame) -> dict[str, Any]:
+        return _embed(key, title, stem, table, len(table), ".", None, data)
+
+    return _render(
+        "literature.html.j2", data=data, summary=summary.to_dict("records"), commit="",
+        agree=int(summary["agree"].sum()), total=int(summary["cells"].sum()),
+        tables=[
+            embed("differing", "Cells that do not agree", "cells", differing),
+            embed("cells", "All cells", "cells", cells),
+        ],
+        errata=embed("errata-table", "Misprints and slips, with what they should say", "errata", errata),
+    )  # fmt: skip
+
+
 # ---------------------------------------------------------------- rendering
 
 
