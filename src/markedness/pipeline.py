@@ -203,7 +203,7 @@ def forecast(params: Params, audit: str, model: str, say: Report = print) -> Non
             known += int(plan.copies[plan.places >= 0].sum())
             unsupported += sum(prompts[index].samples for index in plan.unsupported)
             for distinct in plan.missing:
-                tokens = expected_tokens(plan.draw(int(distinct)).prompt)
+                tokens = expected_tokens(plan.prompt(int(distinct)))
                 tokens_in, tokens_out = tokens_in + tokens[0], tokens_out + tokens[1]
             if len(plan.missing):
                 break

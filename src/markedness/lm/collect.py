@@ -107,10 +107,14 @@ class Plan:
     def _prompt(self, draws: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.starts, draws, side="right") - 1
 
+    def prompt(self, distinct: int) -> Prompt:
+        """The prompt behind one distinct key."""
+        return self.prompts[int(self._prompt(self.first[distinct]))]
+
     def draw(self, distinct: int) -> Draw:
         """The draw behind one distinct key."""
         place = int(self.first[distinct])
-        index = int(self._prompt(np.array([place]))[0])
+        index = int(self._prompt(self.first[distinct]))
         prompt = self.prompts[index]
         sample = prompt.first_sample + place - int(self.starts[index])
         return Draw(prompt, sample, self.model.request(prompt))
@@ -253,7 +257,7 @@ class Run:
         most = self.meter.max_requests or len(missing)
         start = 0
         while start < len(missing):
-            prompt = self.plan.draw(int(missing[start])).prompt
+            prompt = self.plan.prompt(int(missing[start]))
             size = self.model.batch_size
             if prompt.candidates or prompt.perplexity:
                 size = getattr(self.model, "scored_batch_size", size)
