@@ -41,6 +41,7 @@ def compare(params: Params, say: Report = print) -> pd.DataFrame:
     tables = {
         "differences": differences, "word_overlap": overlap, "replication": replication, "headline": headline(results)
     }  # fmt: skip
+    tables |= _across(params, features)
     for name, table in tables.items():
         store.write_csv(folder / f"{name}.csv", table)
     from markedness.reporting.comparisons import charts, sentences
@@ -78,6 +79,8 @@ def _differences(params: Params, features: dict[str, dict[str, pd.DataFrame]]) -
         if len(tables) < 2:
             continue
         evaluate, stage_params = audits.stage(audit, "evaluate"), params.stage(audit, "evaluate")
+        if hasattr(evaluate, "comparable"):
+            tables = evaluate.comparable(tables)
         comparison = Comparison(
             audit, tables, partial(evaluate.scores, params=stage_params), audits.card(audit).cluster,
             **settings.model_dump(), seed=(params.seed, place),
@@ -85,6 +88,21 @@ def _differences(params: Params, features: dict[str, dict[str, pd.DataFrame]]) -
         found.append(comparison.differences())
     empty = pd.DataFrame(columns=list(DIFFERENCE_COLUMNS))
     return pd.concat(found, ignore_index=True) if found else empty
+
+
+def _across(params: Params, features: dict[str, dict[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+    """Tables over the versions of a model family, of the audits that make some."""
+    configs = {model: params.model(model) for model in params.run}
+    versions = pd.DataFrame(
+        [(model, config.family, config.n_parameters) for model, config in configs.items()],
+        columns=["model", "family", "n_parameters"],
+    )
+    made: dict[str, pd.DataFrame] = {}
+    for audit, tables in features.items():
+        evaluate = audits.stage(audit, "evaluate")
+        if hasattr(evaluate, "across"):
+            made |= evaluate.across(tables, versions, params.stage(audit, "evaluate"))
+    return made
 
 
 def compare_revisions(

@@ -14,6 +14,8 @@ Beside them:
     generate.complete_corpus(rows, stimuli, params) -> rows; optional: stimulus ids from texts
     evaluate.scores(features, params) -> dict[str, float]: the headline scores alone, cheap enough to be
         recomputed on resampled clusters
+    evaluate.comparable(features by model) -> the same, kept to what all models answered; optional
+    evaluate.across(features by model, versions, params) -> tables over versions of a model; optional
     controls.rule(name, strength) -> (prompt, rng) -> answer: the scripted controls "none" and "planted"
     figures.py: the charts of evaluate, from its tables
 

@@ -9,7 +9,16 @@ from pydantic import Field
 from markedness.records import Strict
 
 
-class Budget(Strict):
+class Version(Strict):
+    """What a model is a version of: versions of one family are compared by size."""
+
+    family: str | None = None
+    """Name of the family."""
+    n_parameters: float | None = Field(default=None, gt=0)
+    """Size of this version."""
+
+
+class Budget(Version):
     """Limits at which a run stops cleanly; what was answered stays in the ledger."""
 
     max_requests: int | None = Field(default=None, ge=0)
@@ -96,7 +105,7 @@ class CorpusSource(Strict):
     """Our column -> one value for all rows, where their file has no such column."""
 
 
-class CorpusModel(Strict):
+class CorpusModel(Version):
     """Texts that exist already: published data, human writing, generations made elsewhere."""
 
     backend: Literal["corpus"]
@@ -107,7 +116,7 @@ class CorpusModel(Strict):
     annotation: CorpusSource | None = None
 
 
-class ScriptedModel(Strict):
+class ScriptedModel(Version):
     """Answers from a rule of the audit's ``controls`` module: what nothing, and what something look like."""
 
     backend: Literal["scripted"]

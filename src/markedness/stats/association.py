@@ -6,6 +6,7 @@ Source: Hofmann et al. (2024), Nature 633, 147-154, Methods, and its Supplementa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 Floats = NDArray[np.float64]
+Attribute = TypeVar("Attribute", str, tuple[str, str])
 
 
 def association(
@@ -121,7 +123,7 @@ def top(scores: pd.Series, n: int = 5) -> list[str]:
     return [str(item) for item in ordered.index[:n]]
 
 
-def common_attributes(scored: Iterable[Iterable[str]]) -> list[str]:
+def common_attributes(scored: Iterable[Iterable[Attribute]]) -> list[Attribute]:
     """Attributes that every model of a study scored, sorted: the ones on which models may be compared.
 
     The paper keeps an attribute only if it is a single token for every model; that is how 84 trait words

@@ -418,6 +418,40 @@ def test_scores_of_nothing_are_missing() -> None:
     assert all(np.isnan(value) for value in found.values())
 
 
+# ---- several models
+
+
+def test_comparable_keeps_what_every_model_scored() -> None:
+    def without(word: str) -> Rule:
+        return lambda prompt, rng: [None if candidate == word else -5.0 for candidate in prompt.candidates]
+
+    tables = {"a": features(SMALL, without("lazy")), "b": features(SMALL, without("kind"))}
+    kept = evaluate.comparable({**tables, "silent": pd.DataFrame({"unsupported": ["no"]})})
+    assert set(kept) == {"a", "b", "silent"}
+    assert kept["a"]["attribute"].nunique() == kept["b"]["attribute"].nunique() == 35
+    assert len(kept["a"]) == len(kept["b"]) == 35 * 10 * 3
+
+
+def test_across_versions_of_a_family_shows_strength_by_size() -> None:
+    tables = {name: features(SMALL, shifted(amount * np.log(10))) for name, amount in (("s", 0.1), ("l", 0.3))}
+    tables["other"] = features(SMALL, shifted(1.0))
+    versions = pd.DataFrame(
+        [("s", "f", 1e8), ("l", "f", 7e8), ("other", None, None)], columns=["model", "family", "n_parameters"]
+    )
+    made = evaluate.across(tables, versions, FAST)
+    strength = made["guise_scaling"].query("measure == 'strength.covert'").set_index("size")
+    assert strength["mean"].to_dict() == {"small": pytest.approx(0.1), "large": pytest.approx(0.3)}
+    assert strength["n"].tolist() == [3, 3]
+    # the second version's scores are three times the first one's
+    row = made["guise_versions"].iloc[0]
+    assert (row["first"], row["second"], row["r"], row["n"]) == ("s", "l", pytest.approx(1.0), 37)
+
+
+def test_across_without_a_family_makes_no_table() -> None:
+    versions = pd.DataFrame([("a", None, None)], columns=["model", "family", "n_parameters"])
+    assert evaluate.across({"a": features(SMALL, shifted(0.1))}, versions, FAST) == {}
+
+
 # ---- corpus
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from markedness.stats.agreement import (
     permutation_p,
     random_agreement,
 )
-from markedness.stats.association import stereotype_strength
+from markedness.stats.association import common_attributes, scaling, stereotype_strength
 from markedness.stats.decisions import Rule, Verdicts, count, equal_counts, two_by_two, verdicts
 from markedness.stats.favorability import rank_correlation, regression, top_favorability
 from markedness.stats.resampling import multinomial_weights, percentile_interval
@@ -150,6 +150,73 @@ def _decided(features: pd.DataFrame, params: Params, group: str, task: str, rule
         return []
     harm = _known(rows)["detrimental"].sort_index().gt(0).to_numpy()
     return [verdicts(one, harm, rule) for one in text_sets(rows)]
+
+
+# ---------------------------------------------------------------- several models
+
+
+def comparable(features: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """The features of several models, kept to the attributes that every one of them scored.
+
+    The paper keeps an attribute only if it is a single token for all models; otherwise their scores would be
+    about different words. Models that scored nothing take no part.
+    """
+    tables = {model: table for model, table in features.items() if "attribute" in table}
+    scored = [table.loc[table["log_prob"].notna(), ["task", "attribute"]] for table in tables.values()]
+    named = [set(zip(rows["task"].astype(str), rows["attribute"].astype(str), strict=True)) for rows in scored]
+    common = pd.MultiIndex.from_tuples(common_attributes(named), names=["task", "attribute"])
+    kept = {}
+    for model, table in tables.items():
+        own = pd.MultiIndex.from_arrays([table["task"].astype(str), table["attribute"].astype(str)])
+        kept[model] = table[own.isin(common)].reset_index(drop=True)
+    return {model: kept.get(model, table) for model, table in features.items()}
+
+
+def across(features: Mapping[str, pd.DataFrame], versions: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:
+    """Scaling and agreement over versions of one model family, where the run holds several.
+
+    Parameters
+    ----------
+    features
+        Model -> its features.
+    versions
+        One model a row: model, family, n_parameters; a model without them takes no part.
+    params
+        As of `evaluate`.
+
+    Returns
+    -------
+    dict
+        guise_scaling: mean and standard error of stereotype strength (covert: over prompts and settings, overt:
+        over prompts) and perplexity (over texts) by family and size class. guise_versions: Pearson's r of the
+        attributes' scores between versions of a family, Holm over all pairs of a task.
+    """
+    known = versions.dropna(subset=["family", "n_parameters"])
+    several = known.groupby("family")["model"].transform("size").gt(1)
+    known = known[several & known["model"].isin([model for model, table in features.items() if "attribute" in table])]
+    cells, means = [], []
+    tables = comparable({model: features[model] for model in known["model"]})
+    for version in known.to_dict("records"):
+        row = {str(key): value for key, value in version.items()}
+        table = tables[row["model"]]
+        for group in _groups(table)[:1]:
+            for study in studies(table, params, group):
+                means.append(study.scored.rename(row["model"]).to_frame().T.assign(task=study.task, **row))
+                for one in study.sets if study.task in ("traits", "overt") else ():
+                    strength = stereotype_strength(one.q(params.base), study.stereotypical)
+                    measure = "strength.covert" if study.task == "traits" else "strength.overt"
+                    cells += [{"measure": measure, "score": score, **row} for score in strength]
+        own = table[table["kind"].eq("perplexity")]
+        texts = np.exp(-own[["log_prob", "log_prob_reference"]].to_numpy(dtype=float)).ravel()
+        cells += [{"measure": "perplexity", "score": score, **row} for score in texts[np.isfinite(texts)]]
+    if not cells:
+        return {}
+    pairs = []
+    for (family, task), part in pd.concat(means).groupby(["family", "task"], sort=False):
+        scored = part.drop(columns=["task", "model", "family", "n_parameters"]).astype(float).T
+        pairs.append(correlations(scored).assign(family=str(family), task=str(task)))
+    by = ("measure", "family", "size")
+    return {"guise_scaling": scaling(pd.DataFrame(cells), by), "guise_versions": pd.concat(pairs, ignore_index=True)}
 
 
 # ---------------------------------------------------------------- all of it

@@ -54,12 +54,11 @@ def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
     unmarked = rows[~neutral & ~marked]
     prior = rows[neutral].groupby(["task", "prompt_id", "attribute"])["score"].mean().rename("prior").reset_index()
     reference = "" if unmarked.empty else str(unmarked["group"].iloc[0])
-    sides = [_side(rows[marked & rows["group"].eq(group)]) for group in dict.fromkeys(rows.loc[marked, "group"])]
     tables = []
-    for side, group in zip(sides, dict.fromkeys(rows.loc[marked, "group"]), strict=True):
-        both = side.merge(
-            _side(unmarked[unmarked["pairs"].isin(side["pairs"])]), "outer", KEYS, suffixes=("", "_reference")
-        )
+    for group in rows.loc[marked, "group"].unique():
+        side = _side(rows[marked & rows["group"].eq(group)])
+        other = _side(unmarked[unmarked["pairs"].isin(side["pairs"].unique())])
+        both = side.merge(other, "outer", KEYS, suffixes=("", "_reference"))
         tables.append(both.assign(group=group, reference=reference))
     if not tables:
         tables = [_side(unmarked).iloc[:0].assign(group="", reference="", log_prob_reference=0.0, why_reference="")]
