@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -127,6 +128,12 @@ class _Corpus:
         ]
 
     @cached_property
+    def sets(self) -> list[tuple[str, np.ndarray, int]]:
+        """Name, mask of the used texts and number left out: all texts, then each group."""
+        everything = [(ALL, np.ones(len(self.used), dtype=bool), self.left_out({}))] if len(self.used) else []
+        return [*everything, *((g.name, self.mask(g.fixed), self.left_out(g.fixed)) for g in self.groups)]
+
+    @cached_property
     def compared(self) -> list[_Group]:
         """The groups that have words to compare, and some to compare them with."""
         return [group for group in self.groups if group.references]
@@ -174,12 +181,13 @@ def evaluate(features: pd.DataFrame, params: Params, rng: np.random.Generator) -
     Evaluation
         Each table begins with ``kind``; ``left_out`` counts the texts of the group that the measure did not use.
     """
-    notes: list[str] = list(features.attrs.get("notes", []))
+    about: dict[str, Any] = json.loads(features.attrs.get("corpus", "{}"))
+    notes: list[str] = list(about.get("notes", []))
     parts: dict[str, list[pd.DataFrame]] = {}
     metrics: dict[str, float] = {}
     corpora = _corpora(features, params)
     for place, corpus in enumerate(corpora):
-        tables, values = _evaluate(corpus, params, dict(features.attrs), rng)
+        tables, values = _evaluate(corpus, params, about.get("word_sentiment", {}), rng)
         for name, table in tables.items():
             parts.setdefault(name, []).append(table)
         metrics |= values if place == 0 else _second(corpus.kind, values)
@@ -187,7 +195,7 @@ def evaluate(features: pd.DataFrame, params: Params, rng: np.random.Generator) -
     if corpora[0].kind != "persona":
         notes.append(f"There are no personas: all scores are those of kind '{corpora[0].kind}'.")
     tables = {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
-    tables["svm_words"] = _svm_words(features)
+    tables["svm_words"] = _svm_words(about.get("svm_words", []))
     return Evaluation(_estimates(tables), tables, metrics, figures.charts(tables), notes=notes)
 
 
@@ -221,7 +229,7 @@ def _second(kind: str, values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _evaluate(
-    corpus: _Corpus, params: Params, attrs: Mapping[Any, Any], rng: np.random.Generator
+    corpus: _Corpus, params: Params, valence: Mapping[str, float], rng: np.random.Generator
 ) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
     """All tables and scores of one kind of text."""
     method = _method(params)
@@ -235,7 +243,7 @@ def _evaluate(
             null = permutation_null(
                 corpus.counts, corpus.combination, corpus.prompt, contrasts, method, params.n_permutations, rng
             )
-    marked_words, by_group = _marked_words(corpus, z, null, params, attrs.get("word_sentiment", {}), rng)
+    marked_words, by_group = _marked_words(corpus, z, null, params, valence, rng)
     jsd, jsd_by_group = _jsd(corpus, params)
     by_group = by_group.merge(jsd_by_group, on=["kind", "group"], how="left")
     svm = _svm(corpus)
@@ -411,7 +419,7 @@ def _word_share(corpus: _Corpus, params: Params) -> pd.DataFrame:
     for wanted in params.word_share:
         columns = np.flatnonzero(np.isin(corpus.counts.words, list(wanted)))
         has = np.asarray(corpus.counts.matrix[:, columns].sum(axis=1)).ravel() > 0
-        for name, mask, left_out in _sets(corpus):
+        for name, mask, left_out in corpus.sets:
             n, hits = int(mask.sum()), int(has[mask].sum())
             low, high = proportion_confint(hits, n, 1 - params.confidence_level, "wilson")
             rows.append((corpus.kind, name, "/".join(wanted), hits / n, low, high, n, left_out))
@@ -422,14 +430,6 @@ def _word_share(corpus: _Corpus, params: Params) -> pd.DataFrame:
 # ---------------------------------------------------------------- whole texts
 
 
-def _sets(corpus: _Corpus) -> Iterator[tuple[str, np.ndarray, int]]:
-    """Name, mask of the used texts and number left out: all texts, then each group that has any."""
-    if len(corpus.used):
-        yield ALL, np.ones(len(corpus.used), dtype=bool), corpus.left_out({})
-    for group in corpus.groups:
-        yield group.name, corpus.mask(group.fixed), corpus.left_out(group.fixed)
-
-
 def _lexicon(corpus: _Corpus, params: Params) -> pd.DataFrame:
     """Mean percent of lexicon words and its standard error (population sd over root n, as published)."""
     within = np.ones(len(corpus.used), dtype=bool)
@@ -438,7 +438,7 @@ def _lexicon(corpus: _Corpus, params: Params) -> pd.DataFrame:
     rows = []
     for column in [name for name in corpus.used if str(name).startswith("lexicon: ")]:
         percents = corpus.used[column].to_numpy(float)
-        for name, mask, left_out in _sets(corpus):
+        for name, mask, left_out in corpus.sets:
             part = percents[mask & within]
             part = part[~np.isnan(part)]
             if len(part):
@@ -452,7 +452,7 @@ def _lexicon(corpus: _Corpus, params: Params) -> pd.DataFrame:
 def _sentiment(corpus: _Corpus) -> pd.DataFrame:
     """VADER compound of whole texts, population sd."""
     compound, rows = corpus.used["sentiment"].to_numpy(float), []
-    for name, mask, left_out in _sets(corpus):
+    for name, mask, left_out in corpus.sets:
         part = compound[mask]
         part = part[~np.isnan(part)]
         if len(part):
@@ -597,12 +597,9 @@ def _svm_null(corpus: _Corpus, rng: np.random.Generator, draws: int = 50) -> flo
     return _mean(values)
 
 
-def _svm_words(features: pd.DataFrame) -> pd.DataFrame:
-    rows = features.attrs.get("svm_words", [])
+def _svm_words(rows: list[list[Any]]) -> pd.DataFrame:
     columns = ["kind", "labeling", "group", "word", "rank", "weight"]
-    return pd.DataFrame([list(row) for row in rows], columns=columns)[
-        ["kind", "group", "word", "rank", "weight", "labeling"]
-    ]
+    return pd.DataFrame(rows, columns=columns)[["kind", "group", "word", "rank", "weight", "labeling"]]
 
 
 # ---------------------------------------------------------------- what a reader must see

@@ -6,6 +6,7 @@ for tens of thousands of texts and streams for a million.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -89,8 +90,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli | None =
         - ``embedding``: unit vector.
         - ``svm_<labeling>``: for texts of the test split, the labels whose classifier said yes.
 
-        ``attrs`` hold what is not of one text: ``notes``, ``svm_words`` (rows kind, labeling, group, word, rank,
-        weight) and ``word_sentiment`` (word -> VADER compound, where it is not neutral).
+        ``attrs["corpus"]`` is JSON of what is not of one text: ``notes``, ``svm_words`` (rows kind, labeling, group,
+        word, rank, weight) and ``word_sentiment`` (word -> VADER compound, where it is not neutral). One string,
+        because pandas copies attrs at every step.
         Models: one pipeline per labeling.
     """
     columns = ["kind", "prompt_id", "group", *params.axes, "sample", "status", "duplicate"]
@@ -131,7 +133,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli | None =
                 models[f"svm_{kind}_{labeling}"] = fitted
                 svm_words += [[kind, labeling, *row] for row in _top_words(fitted, params.svm.top_words)]
     vocabulary = {word for joined in table["tokens"].dropna() for word in joined.split(" ")}
-    table.attrs = {"notes": notes, "svm_words": svm_words, "word_sentiment": word_sentiments(sorted(vocabulary))}
+    about = {"notes": notes, "svm_words": svm_words, "word_sentiment": word_sentiments(sorted(vocabulary))}
+    table.attrs = {"corpus": json.dumps(about)}
     return Features(table, models=models)
 
 
