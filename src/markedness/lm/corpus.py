@@ -12,6 +12,9 @@ from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
 from markedness.records import GENERATION_COLUMNS, Axes, group_name
 
+MAX_CHARACTERS = 1_000_000
+"""Longest text: a longer one is a broken file (a quote that is never closed), not an answer."""
+
 
 def read_corpus(
     source: CorpusSource, root: Path, where: str, axes: Axes, required: Sequence[str], optional: Sequence[str] = ()
@@ -35,6 +38,12 @@ def read_corpus(
     -------
     DataFrame
         `GENERATION_COLUMNS`, the axes, the required and the optional columns; rows in file order.
+
+    Raises
+    ------
+    ModelError
+        When no file matches, a file is not UTF-8 or no table, holds no rows, lacks a required column, has a value
+        that no axis knows, or a text above `MAX_CHARACTERS`.
     """
     paths = sorted(glob.glob(str(root / source.path)))
     if not paths:
@@ -48,7 +57,7 @@ def read_corpus(
         elif theirs in table:
             columns[name] = _values(table[theirs], source.values.get(name, {}))
         elif name in required or name in source.columns:
-            known = ", ".join(str(column) for column in table.columns if column != "_stem")
+            known = ", ".join(str(column) for column in table.columns if not str(column).startswith("_"))
             raise ModelError(f"{where}.columns.{name}: {paths[0]} has no column '{theirs}'; it has {known}")
         elif name == "cue":
             columns[name] = table["_stem"].astype("string")
@@ -56,8 +65,16 @@ def read_corpus(
         raise ModelError(f"{where}.path: {source.path} holds no rows; name a file with texts")
     for axis in axes:
         if axis in columns:
-            _check_values(columns[axis], axis, axes, where, source.path)
-    rows = pd.DataFrame(columns)
+            _check_values(columns[axis], axis, axes, where, table)
+    for name, column in columns.items():
+        lengths = column.str.len()
+        if (lengths > MAX_CHARACTERS).any():
+            row = int(lengths.gt(MAX_CHARACTERS).fillna(False).argmax())
+            raise ModelError(
+                f"{where}.path: {_place(table, row)} has {lengths.iloc[row]:,} characters in the column '{name}', more "
+                f"than {MAX_CHARACTERS:,}; look for a quote that is never closed, or leave this text out"
+            )
+    rows = pd.DataFrame(columns, index=table.index)
     if len(axes):
         present = [axis for axis in axes if axis in rows]
         combos = rows[present].drop_duplicates() if present else pd.DataFrame(index=[0])
@@ -89,9 +106,13 @@ def _read(path: Path, where: str) -> pd.DataFrame:
     except UnicodeDecodeError as error:
         raise ModelError(f"{where}.path: {path} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
     except (ValueError, OSError) as error:
-        raise ModelError(f"{where}.path: {path} cannot be read as {path.suffix or 'CSV'}: {error}") from error
-    table["_stem"] = path.stem
-    return table
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{where}.path: {path} cannot be read as {path.suffix or 'CSV'}: {reason}") from error
+    return table.assign(_stem=path.stem, _file=path.name, _row=range(1, len(table) + 1))
+
+
+def _place(table: pd.DataFrame, row: int) -> str:
+    return f"{table['_file'].iloc[row]} row {table['_row'].iloc[row]}"
 
 
 def _values(column: pd.Series, mapping: dict[object, str]) -> pd.Series:
@@ -99,12 +120,11 @@ def _values(column: pd.Series, mapping: dict[object, str]) -> pd.Series:
     return text.replace({str(code): value for code, value in mapping.items()}) if mapping else text
 
 
-def _check_values(column: pd.Series, axis: str, axes: Axes, where: str, path: str) -> None:
+def _check_values(column: pd.Series, axis: str, axes: Axes, where: str, table: pd.DataFrame) -> None:
     known = list(axes[axis].values)
     strange = column[column.notna() & column.ne("") & ~column.isin(known)]
     if len(strange):
-        row = int(strange.index[0]) + 1
         raise ModelError(
-            f"{where}.values.{axis}: {path} row {row} has '{strange.iloc[0]}', which is no value of the axis; "
-            f"map it to one of {', '.join(known)}"
+            f"{where}.values.{axis}: {_place(table, int(strange.index[0]))} has '{strange.iloc[0]}', no value of the "
+            f"axis; map it to one of {', '.join(known)}"
         )

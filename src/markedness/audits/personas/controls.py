@@ -64,9 +64,10 @@ def rule(name: str, strength: float = 1.0) -> Callable[[Prompt, np.random.Genera
     def answer(prompt: Prompt, rng: np.random.Generator) -> str:
         sentences = [_sentence(rng, *parts) for parts in _SENTENCES if rng.random() < 0.8]
         marked = [value for value in str(prompt.columns.get("marked") or "").split(", ") if value]
-        planted = rng.permutation([word for value in marked for word in planted_words(value)]).tolist()
+        whim = np.random.default_rng(rng.integers(2**32))  # so that planting changes nothing else of the text
+        planted = whim.permutation([word for value in marked for word in planted_words(value)]).tolist()
         for neutral in rng.choice(_NEUTRAL, _SLOTS, replace=False):
-            thing = planted.pop() if planted and rng.random() < chance else neutral
+            thing = planted.pop() if planted and whim.random() < chance else neutral
             sentences.append(f"I keep thinking of a {thing}.")
         return " ".join(sentences[place] for place in rng.permutation(len(sentences)))
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,12 @@ import pandas as pd
 from pydantic import Field
 
 from markedness.audits.personas import AXES, figures
-from markedness.records import ESTIMATE_COLUMNS, Axes, Evaluation, Status, Strict, group_name
+from markedness.records import ESTIMATE_COLUMNS, Axes, Evaluation, Status, Strict
+from markedness.stats.classification import agreement
+from markedness.stats.group_similarity import GroupSimilarity
+from markedness.stats.groups import Grouping
 from markedness.stats.log_odds import Prior, WordCounts, count_words
 from markedness.stats.marked_words import (
-    Contrasts,
     Method,
     Null,
     contrast_z,
@@ -28,7 +28,6 @@ from markedness.stats.marked_words import (
     resampled_z,
 )
 from markedness.stats.resampling import multinomial_weights, percentile_interval, permute_within
-from markedness.stats.similarity import similarity_cells, within_group_similarity
 
 ALL = "all"
 """Group name of the rows of all groups together."""
@@ -60,57 +59,40 @@ class Params(Strict):
     """Label permutations within prompt; 0: no null."""
 
 
-@dataclass(frozen=True)
-class _Group:
-    """A group and the unmarked groups it is compared with."""
-
-    name: str
-    fixed: Mapping[str, str]
-    """Axis -> value."""
-    references: tuple[tuple[str, Mapping[str, str]], ...] = ()
-    """Name and fixed values; none: not compared."""
-    marked: bool = False
-
-
 class _Corpus:
     """The texts of one kind, coded once for all tables."""
 
     def __init__(self, rows: pd.DataFrame, axes: Axes, kind: str) -> None:
-        self.kind = kind
-        self.axes = axes
+        self.kind, self.axes = kind, axes
         self.rows = rows
         """All texts, those left out of the measures included."""
-        used = rows[rows["included"].astype(bool)].reset_index(drop=True)
-        self.used = used
-        values = used[list(axes)].astype(object).where(used[list(axes)].notna(), "")
-        keys = pd.MultiIndex.from_frame(values) if len(axes) else pd.Index([""] * len(used))
-        codes, labels = pd.factorize(keys)
-        self.combination = np.asarray(codes)
-        """Code of the axis values of each used text."""
-        self.combinations = pd.DataFrame([*labels], columns=list(axes)) if len(used) else values
-        self.prompt, prompts = pd.factorize(used["prompt_id"].fillna(""))
-        self.n_prompts = len(prompts)
+        self.used = rows[rows["included"].astype(bool)].reset_index(drop=True)
+        values = {name: list(axis.values) for name, axis in axes.items()}
+        unmarked = {name: axis.unmarked for name, axis in axes.items()}
+        self.grouping = Grouping(self.used, self.used["prompt_id"], values, unmarked)
 
     @cached_property
     def counts(self) -> WordCounts:
         """Word counts of the used texts."""
-        return count_words(token if isinstance(token, str) else None for token in self.used["tokens"])
+        return count_words(words if isinstance(words, str) else None for words in self.used["tokens"])
 
     @cached_property
     def pooled(self) -> np.ndarray:
         """Word counts per combination, (C, V)."""
-        return self.counts.pooled(self.combination, len(self.combinations))
+        return self.counts.pooled(self.grouping.combination, self.grouping.n_combinations)
 
-    def fits(self, fixed: Mapping[str, str]) -> np.ndarray:
-        """Which combinations have all the fixed values, (C,) of 0 and 1."""
-        mask = np.ones(len(self.combinations), dtype=float)
-        for axis, value in fixed.items():
-            mask *= self.combinations[axis].eq(value).to_numpy(dtype=float)
-        return mask
+    @cached_property
+    def similarity(self) -> GroupSimilarity:
+        """Of the texts that have embeddings."""
+        missing = pd.Series(None, index=self.used.index, dtype=object)
+        return GroupSimilarity(self.grouping, self.used.get("embedding", missing))
 
-    def mask(self, fixed: Mapping[str, str]) -> np.ndarray:
-        """Which used texts have all the fixed values, (n,)."""
-        return self.fits(fixed)[self.combination] > 0
+    @cached_property
+    def sets(self) -> list[tuple[str, np.ndarray, int]]:
+        """Name, mask of the used texts and number left out: all texts, then each group."""
+        everything = [(ALL, np.ones(len(self.used), dtype=bool), self.left_out({}))] if len(self.used) else []
+        of_group = ((g.name, self.grouping.mask(g.fixed), self.left_out(g.fixed)) for g in self.grouping.groups)
+        return [*everything, *of_group]
 
     def left_out(self, fixed: Mapping[str, str]) -> int:
         """How many texts with the fixed values no measure uses."""
@@ -118,50 +100,6 @@ class _Corpus:
         for axis, value in fixed.items():
             rows = rows[rows[axis].eq(value).fillna(False).astype(bool)]
         return len(rows)
-
-    @cached_property
-    def groups(self) -> list[_Group]:
-        """Every group that has texts: single values first, in axis order, then crossings of two and more axes."""
-        found = [group for group in _all_groups(self.axes) if self.fits(group.fixed).any()]
-        return [
-            _Group(g.name, g.fixed, tuple(r for r in g.references if self.fits(r[1]).any()), g.marked) for g in found
-        ]
-
-    @cached_property
-    def sets(self) -> list[tuple[str, np.ndarray, int]]:
-        """Name, mask of the used texts and number left out: all texts, then each group."""
-        everything = [(ALL, np.ones(len(self.used), dtype=bool), self.left_out({}))] if len(self.used) else []
-        return [*everything, *((g.name, self.mask(g.fixed), self.left_out(g.fixed)) for g in self.groups)]
-
-    @cached_property
-    def compared(self) -> list[_Group]:
-        """The groups that have words to compare, and some to compare them with."""
-        return [group for group in self.groups if group.references]
-
-    @cached_property
-    def contrasts(self) -> Contrasts:
-        """One contrast per compared group and reference."""
-        pairs = [(g, place, ref) for place, g in enumerate(self.compared) for _, ref in g.references]
-        shape = (len(pairs), len(self.combinations))
-        targets = np.array([self.fits(g.fixed) for g, _, _ in pairs]).reshape(shape)
-        references = np.array([self.fits(ref) for _, _, ref in pairs]).reshape(shape)
-        return Contrasts(targets, references, np.array([place for _, place, _ in pairs], dtype=int))
-
-
-def _all_groups(axes: Axes) -> Iterator[_Group]:
-    for name, axis in axes.items():
-        for value in axis.values:
-            fixed = {name: value}
-            others = axis.marked if value == axis.unmarked else [axis.unmarked]
-            references = tuple((other, {name: other}) for other in others)
-            yield _Group(value, fixed, references, value != axis.unmarked)
-    for size in range(2, len(axes) + 1):
-        for names in combinations(axes, size):
-            for values in product(*(axes[name].values for name in names)):
-                fixed = dict(zip(names, values, strict=True))
-                fully = all(value != axes[name].unmarked for name, value in fixed.items())
-                references = tuple((axes[name].unmarked, {name: axes[name].unmarked}) for name in names)
-                yield _Group(group_name(fixed, axes), fixed, references if fully else (), fully)
 
 
 def evaluate(features: pd.DataFrame, params: Params, rng: np.random.Generator) -> Evaluation:
@@ -202,12 +140,16 @@ def evaluate(features: pd.DataFrame, params: Params, rng: np.random.Generator) -
 def scores(features: pd.DataFrame, params: Params) -> dict[str, float]:
     """The headline scores that need no null, of the first kind of text; rows may stand more than once."""
     corpus = _corpora(features, params)[0]
-    z = contrast_z(corpus.pooled, corpus.contrasts, _method(params)) if corpus.compared else np.empty((0, 0))
+    z = (
+        contrast_z(corpus.pooled, corpus.grouping.contrasts, _method(params))
+        if corpus.grouping.compared
+        else np.empty((0, 0))
+    )
     return {
         "marked_words.count": _n_marked(z, corpus, params),
         "jsd.mean": _mean_divergence(corpus),
         "svm.balanced_accuracy": _mean(_svm(corpus)["balanced_accuracy"]),
-        "similarity.difference": _Similarity(corpus).difference(corpus.combination),
+        "similarity.difference": corpus.similarity.difference(corpus.grouping.combination),
     }
 
 
@@ -233,15 +175,20 @@ def _evaluate(
 ) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
     """All tables and scores of one kind of text."""
     method = _method(params)
-    contrasts, n_groups = corpus.contrasts, len(corpus.compared)
+    contrasts, n_groups = corpus.grouping.contrasts, len(corpus.grouping.compared)
     null = Null(np.full((0, n_groups), np.nan), np.full((0, n_groups), np.nan))
-    similarity = _Similarity(corpus)
     z = np.empty((0, len(corpus.counts.words)))
     if n_groups:
         z = contrast_z(corpus.pooled, contrasts, method)
         if params.n_permutations:
             null = permutation_null(
-                corpus.counts, corpus.combination, corpus.prompt, contrasts, method, params.n_permutations, rng
+                corpus.counts,
+                corpus.grouping.combination,
+                corpus.grouping.prompt,
+                contrasts,
+                method,
+                params.n_permutations,
+                rng,
             )
     marked_words, by_group = _marked_words(corpus, z, null, params, valence, rng)
     jsd, jsd_by_group = _jsd(corpus, params)
@@ -255,16 +202,16 @@ def _evaluate(
         "lexicon": _lexicon(corpus, params),
         "sentiment": _sentiment(corpus),
         "word_share": _word_share(corpus, params),
-        "similarity": similarity.table(params, rng),
+        "similarity": _similarity(corpus, params, rng),
         "refusals": _refusals(corpus),
     }
-    is_marked = np.array([group.marked for group in corpus.compared], dtype=bool)
+    is_marked = corpus.grouping.marked
     totals = null.marked[:, is_marked].sum(axis=1)
     bits = null.divergence[:, is_marked].mean(axis=1) if is_marked.any() else np.array([])
     null_low, null_high = percentile_interval(totals, params.confidence_level)
     count = _n_marked(z, corpus, params)
-    difference = similarity.difference(corpus.combination)
-    shuffled = [similarity.difference(c) for c in _permuted(corpus, params, rng)] if similarity.known.any() else []
+    difference = corpus.similarity.difference(corpus.grouping.combination)
+    shuffled = [corpus.similarity.difference(c) for c in _permuted(corpus, params, rng)]
     sentiments = corpus.used["sentiment"].to_numpy(float)
     metrics = {
         "marked_words.count": count,
@@ -301,7 +248,7 @@ def _mean(values: Any) -> float:
 
 def _permuted(corpus: _Corpus, params: Params, rng: np.random.Generator) -> Iterator[np.ndarray]:
     for _ in range(params.n_permutations):
-        yield np.asarray(permute_within(corpus.combination, corpus.prompt, rng))
+        yield np.asarray(permute_within(corpus.grouping.combination, corpus.grouping.prompt, rng))
 
 
 # ---------------------------------------------------------------- words
@@ -309,16 +256,18 @@ def _permuted(corpus: _Corpus, params: Params, rng: np.random.Generator) -> Iter
 
 def _n_marked(z: np.ndarray, corpus: _Corpus, params: Params) -> float:
     """Words listed for the marked groups, all groups together; NaN without a comparison."""
-    is_marked = np.array([group.marked for group in corpus.compared], dtype=bool)
+    is_marked = corpus.grouping.marked
     if not is_marked.any():
         return float("nan")
-    listed = marked(z, corpus.contrasts, params.z_threshold) & (corpus.counts.words != "")
+    listed = marked(z, corpus.grouping.contrasts, params.z_threshold) & (corpus.counts.words != "")
     return float(listed[is_marked].sum())
 
 
 def _mean_divergence(corpus: _Corpus) -> float:
-    is_marked = np.array([group.marked for group in corpus.compared], dtype=bool)
-    return _mean(divergence(corpus.pooled, corpus.contrasts)[0][is_marked]) if is_marked.any() else float("nan")
+    is_marked = corpus.grouping.marked
+    return (
+        _mean(divergence(corpus.pooled, corpus.grouping.contrasts)[0][is_marked]) if is_marked.any() else float("nan")
+    )
 
 
 def _marked_words(
@@ -326,22 +275,26 @@ def _marked_words(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The words of each compared group, and one row per group on how many there are and would be by chance."""
     method, words = _method(params), corpus.counts.words
-    listed = marked(z, corpus.contrasts, params.z_threshold) & (words != "") if len(z) else np.empty((0, len(words)))
-    blocks = corpus.prompt % _MAX_BLOCKS
-    n_blocks = min(corpus.n_prompts, _MAX_BLOCKS)
+    listed = (
+        marked(z, corpus.grouping.contrasts, params.z_threshold) & (words != "")
+        if len(z)
+        else np.empty((0, len(words)))
+    )
+    blocks = corpus.grouping.prompt % _MAX_BLOCKS
+    n_blocks = min(corpus.grouping.n_prompts, _MAX_BLOCKS)
     weights = multinomial_weights(n_blocks, params.n_resamples, rng) if n_blocks > 1 else np.empty((0, n_blocks))
-    shape = (n_blocks, len(corpus.combinations))
-    cell = blocks * len(corpus.combinations) + corpus.combination
+    shape = (n_blocks, corpus.grouping.n_combinations)
+    cell = blocks * corpus.grouping.n_combinations + corpus.grouping.combination
     lengths = np.asarray(corpus.counts.matrix.sum(axis=1)).ravel()
     totals = np.bincount(cell, weights=lengths, minlength=n_blocks * shape[1]).reshape(shape)
     tables, summaries = [], []
-    for place, group in enumerate(corpus.compared):
-        rows = np.flatnonzero(corpus.contrasts.group == place)
+    for place, group in enumerate(corpus.grouping.compared):
+        rows = np.flatnonzero(corpus.grouping.contrasts.group == place)
         here = np.flatnonzero(listed[place])
         # unmarked groups are ordered by the first marked value of their axis, as in the published tables
         order = z[rows][:, here].sum(axis=0) if group.marked else z[rows[0], here]
         here = here[np.lexsort((words[here].astype(str), -order))]
-        contrasts = corpus.contrasts.of_group(place)
+        contrasts = corpus.grouping.contrasts.of_group(place)
         cells = corpus.counts.select(here).pooled(cell, n_blocks * shape[1]).reshape(*shape, len(here))
         replicates = resampled_z(cells, totals, weights, contrasts, method)
         without = 1 - np.eye(n_blocks) if n_blocks > 1 else np.empty((0, n_blocks))
@@ -374,7 +327,7 @@ def _marked_words(
                 "marked": group.marked, "n_words": len(here), "null_mean": _mean(chance), "null_ci_low": low,
                 "null_ci_high": high, "p": permutation_p(len(here), chance), "excess": len(here) - _mean(chance),
                 "survive_leave_one_prompt_out": kept.all(axis=0).sum() if n_blocks > 1 else np.nan,
-                "n": int(corpus.mask(group.fixed).sum()), "left_out": corpus.left_out(group.fixed),
+                "n": int(corpus.grouping.mask(group.fixed).sum()), "left_out": corpus.left_out(group.fixed),
             }
         )  # fmt: skip
     columns = ["kind", "group", "word", "rank", "z", "count_target", "survives_leave_one_prompt_out"]
@@ -396,8 +349,10 @@ def _q_values(z: np.ndarray, family: np.ndarray) -> np.ndarray:
 def _jsd(corpus: _Corpus, params: Params) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The words that contribute most on the marked side, and each marked group's total."""
     words, rows, totals = corpus.counts.words, [], []
-    total, share, side = divergence(corpus.pooled, corpus.contrasts) if corpus.compared else (np.array([]),) * 3
-    for place, group in enumerate(corpus.compared):
+    total, share, side = (
+        divergence(corpus.pooled, corpus.grouping.contrasts) if corpus.grouping.compared else (np.array([]),) * 3
+    )
+    for place, group in enumerate(corpus.grouping.compared):
         if not group.marked:
             continue
         candidates = np.flatnonzero((side[place] > 0) & (words != ""))
@@ -475,80 +430,18 @@ def _refusals(corpus: _Corpus) -> pd.DataFrame:
     return table
 
 
-class _Similarity:
-    """How alike the texts of a group are, and how far from the unmarked group's, prompt by prompt."""
-
-    def __init__(self, corpus: _Corpus) -> None:
-        self.corpus = corpus
-        vectors = corpus.used["embedding"] if "embedding" in corpus.used else pd.Series(dtype=object)
-        self.known = vectors.notna().to_numpy() if len(vectors) else np.zeros(len(corpus.used), dtype=bool)
-        self.vectors = np.stack(vectors[self.known].to_list()).astype(float) if self.known.any() else np.empty((0, 1))
-        self.prompt = corpus.prompt[self.known]
-
-    def difference(self, combination: np.ndarray) -> float:
-        """Mean over the marked values of similarity within it minus within its axis' unmarked value; NaN: none."""
-        if not self.known.any():
-            return float("nan")
-        sums, n = self._sums(combination)
-        differences = []
-        for group in self.corpus.groups:
-            if len(group.fixed) == 1 and group.marked and group.references:
-                own, other = (self._within(self.corpus.fits(f), sums, n) for f in (group.fixed, group.references[0][1]))
-                differences.append(own - other)
-        return _mean(differences)
-
-    def table(self, params: Params, rng: np.random.Generator) -> pd.DataFrame:
-        """Within-group similarity with its interval, and distance to each unmarked group."""
-        names = ["kind", "group", "mean_cosine", "ci_low", "ci_high", "n", "left_out"]
-        sets = [(group, self.corpus.mask(group.fixed)[self.known]) for group in self.corpus.groups]
-        cells = [
-            similarity_cells(self.vectors[mask], [group.name] * int(mask.sum()), self.prompt[mask])
-            for group, mask in sets
-            if mask.any()
-        ]
-        if not cells:
-            nothing = [(self.corpus.kind, g.name, *[np.nan] * 3, 0, self.corpus.left_out(g.fixed)) for g, _ in sets]
-            return pd.DataFrame(nothing, columns=names)
-        within = within_group_similarity(
-            pd.concat(cells, ignore_index=True), params.n_resamples, rng, params.confidence_level
-        ).set_index("group")
-        sums, n = self._sums(self.corpus.combination)
-        rows = []
-        for group, _ in sets:
-            row: dict[str, Any] = {"kind": self.corpus.kind, "group": group.name}
-            found: dict[str, Any] = dict(within.loc[group.name]) if group.name in within.index else {}
-            row |= {name: found.get(name, np.nan) for name in ("mean_cosine", "ci_low", "ci_high")}
-            row |= {"n": int(found.get("n", 0)), "left_out": self.corpus.left_out(group.fixed)}
-            for reference, fixed in group.references if group.marked else ():
-                row[f"distance_{reference}"] = self._distance(group.fixed, fixed, sums, n)
-            rows.append(row)
-        return pd.DataFrame(rows)
-
-    def _sums(self, combination: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sum of vectors (P, C, d) and number of texts (P, C)."""
-        from scipy import sparse
-
-        shape = (self.corpus.n_prompts, len(self.corpus.combinations))
-        cell = self.prompt * shape[1] + combination[self.known]
-        indicator = sparse.csr_matrix(
-            (np.ones(len(cell)), (cell, np.arange(len(cell)))), (shape[0] * shape[1], len(cell))
-        )
-        sums = np.asarray(indicator @ self.vectors).reshape(*shape, -1)
-        return sums, np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
-
-    @staticmethod
-    def _within(fits: np.ndarray, sums: np.ndarray, n: np.ndarray) -> float:
-        """Mean over prompts of the mean pairwise cosine, (|sum u|^2 - n) / (n (n - 1))."""
-        total, count = np.tensordot(fits, sums, axes=(0, 1)), n @ fits
-        pairs = np.where(count > 1, count * (count - 1), np.nan)
-        return _mean(((total**2).sum(axis=1) - count) / pairs)
-
-    def _distance(self, own: Mapping[str, str], other: Mapping[str, str], sums: np.ndarray, n: np.ndarray) -> float:
-        """1 minus the mean over prompts of the mean cosine between the texts of two groups."""
-        first, second = self.corpus.fits(own), self.corpus.fits(other)
-        product_ = (np.tensordot(first, sums, axes=(0, 1)) * np.tensordot(second, sums, axes=(0, 1))).sum(axis=1)
-        pairs = (n @ first) * (n @ second)
-        return 1 - _mean(product_ / np.where(pairs > 0, pairs, np.nan))
+def _similarity(corpus: _Corpus, params: Params, rng: np.random.Generator) -> pd.DataFrame:
+    """Within-group similarity with its interval, and distance to each unmarked group."""
+    within = corpus.similarity.within(params.n_resamples, rng, params.confidence_level)
+    distances = corpus.similarity.distances()
+    rows = []
+    for group in corpus.grouping.groups:
+        row: dict[str, Any] = {"kind": corpus.kind, "group": group.name}
+        found = dict(within.loc[group.name]) if group.name in within.index else {}
+        row |= {name: found.get(name, np.nan) for name in ("mean_cosine", "ci_low", "ci_high")}
+        row |= {"n": int(found.get("n", 0)), "left_out": corpus.left_out(group.fixed)}
+        rows.append(row | {f"distance_{ref}": distances.get((group.name, ref), np.nan) for ref, _ in group.references})
+    return pd.DataFrame(rows, columns=None if rows else ["kind", "group", "mean_cosine", "ci_low", "ci_high", "n"])
 
 
 # ---------------------------------------------------------------- classifiers
@@ -560,7 +453,7 @@ def _svm(corpus: _Corpus) -> pd.DataFrame:
     rows = []
     for labeling, classes, truth, said in _test_splits(corpus):
         for place, label in enumerate(classes):
-            values = _agreement(truth == place, said[:, place])
+            values = agreement(truth == place, said[:, place])
             rows.append((corpus.kind, label, labeling, *values, len(truth)))
     return pd.DataFrame(rows, columns=columns)
 
@@ -578,22 +471,13 @@ def _test_splits(corpus: _Corpus) -> Iterator[tuple[str, list[str], np.ndarray, 
         yield labeling, classes, pd.Categorical(truth, categories=classes).codes.astype(int), said
 
 
-def _agreement(truth: np.ndarray, said: np.ndarray) -> tuple[float, float, float, float]:
-    """Accuracy, balanced accuracy, F1 and the accuracy of always saying the more frequent answer."""
-    hits, n_yes, n_no = int((truth & said).sum()), int(truth.sum()), int((~truth).sum())
-    rejections = int((~truth & ~said).sum())
-    balanced = (hits / n_yes + rejections / n_no) / 2 if n_yes and n_no else np.nan
-    f1 = 2 * hits / (n_yes + int(said.sum())) if n_yes + said.sum() else np.nan
-    return (hits + rejections) / len(truth), balanced, f1, max(n_yes, n_no) / len(truth)
-
-
 def _svm_null(corpus: _Corpus, rng: np.random.Generator, draws: int = 50) -> float:
     """Mean balanced accuracy when the test texts' labels are shuffled: 0.5 but for chance."""
     values = []
     for _, classes, truth, said in _test_splits(corpus):
         for _ in range(draws):
             shuffled = rng.permutation(truth)
-            values += [_agreement(shuffled == place, said[:, place])[1] for place in range(len(classes))]
+            values += [agreement(shuffled == place, said[:, place])[1] for place in range(len(classes))]
     return _mean(values)
 
 
@@ -623,28 +507,25 @@ def _notes(corpus: _Corpus, params: Params) -> list[str]:
         notes.append(
             f"{corpus.kind}: {copies} of {n} texts are copies of an earlier one for the same prompt and group."
         )
-    empty = [f"'{v}'" for name, axis in params.axes.items() for v in axis.values if not corpus.fits({name: v}).any()]
+    empty = [
+        f"'{v}'" for name, axis in params.axes.items() for v in axis.values if not corpus.grouping.fits({name: v}).any()
+    ]
     if empty:
         notes.append(
             f"{corpus.kind}: no texts for {', '.join(empty)}; nothing is compared with it or estimated for it."
         )
-    have = {group.name for group in corpus.groups}
-    whole = [
-        group for group in _all_groups(params.axes) if all(corpus.fits({a: v}).any() for a, v in group.fixed.items())
-    ]
-    without = [group.name for group in whole if group.name not in have]
-    if without:
+    if without := corpus.grouping.without_texts:
         notes.append(f"{corpus.kind}: no texts of {', '.join(without)}; these groups stand in no table.")
-    if not corpus.compared:
+    if not corpus.grouping.compared:
         notes.append(f"{corpus.kind}: no marked words, because no axis has texts of two values.")
-    sizes = {group.name: int(corpus.mask(group.fixed).sum()) for group in corpus.compared}
+    sizes = {group.name: int(corpus.grouping.mask(group.fixed).sum()) for group in corpus.grouping.compared}
     small = [name for name, size in sizes.items() if size < _SMALL]
     if small:
         notes.append(
             f"{corpus.kind}: {len(small)} of {len(sizes)} groups have fewer than {_SMALL} texts; their lists are short "
             "because little can be significant, not because little is there."
         )
-    if corpus.n_prompts < 2 and len(corpus.used):
+    if corpus.grouping.n_prompts < 2 and len(corpus.used):
         notes.append(
             f"{corpus.kind}: only one prompt is known, so that nothing can be said about other prompts: bootstrap "
             "intervals over prompts are missing."

@@ -159,13 +159,13 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
         match = next((template for pattern, template in patterns if pattern.fullmatch(_plain(prompt))), None)
         if match is not None:
             found[prompt] = match
-    matched = rows["prompt"].map({prompt: template["id"] for prompt, template in found.items()})
-    own_ids = rows["prompt_id"].fillna("").ne(rows["prompt"].fillna(""))
-    rows["prompt_id"] = rows["prompt_id"].where(own_ids | matched.isna(), matched).fillna("").astype("string")
-    kinds = rows["prompt"].map({prompt: template["kind"] for prompt, template in found.items()})
-    kinds = kinds.astype("string").fillna("persona")
+    matches = [found.get(prompt) if isinstance(prompt, str) else None for prompt in rows["prompt"]]
+    ids = pd.Series([match["id"] if match else None for match in matches], index=rows.index, dtype="string")
+    kinds = pd.Series([match["kind"] if match else "persona" for match in matches], index=rows.index, dtype="string")
+    own_ids = rows["prompt_id"].fillna("").ne("") & rows["prompt_id"].fillna("").ne(rows["prompt"].fillna(""))
+    rows["prompt_id"] = rows["prompt_id"].astype("string").where(own_ids | ids.isna(), ids).fillna("")
     given = rows["kind"] if "kind" in rows else pd.Series(pd.NA, index=rows.index, dtype="string")
-    rows["kind"] = given.where(given.notna() & given.ne(""), kinds).astype("string")
+    rows["kind"] = kinds.where(given.isna() | given.eq(""), given)
     strange = rows.loc[~rows["kind"].isin(_KINDS), "kind"]
     if len(strange):
         raise AuditError(

@@ -1,0 +1,143 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from markedness.audits.personas import CARD, featurize
+from markedness.audits.personas.controls import planted_words
+from markedness.audits.personas.evaluate import Params, evaluate, scores
+from markedness.records import Evaluation
+
+from .conftest import features, generations, written
+
+FEW = Params(n_permutations=20, n_resamples=50)
+
+
+def run(table: pd.DataFrame, params: Params = FEW, **kwargs: object) -> Evaluation:
+    return evaluate(features(table, **kwargs), params, np.random.default_rng(0))  # type: ignore[arg-type]
+
+
+def test_evaluate_finds_the_planted_words_on_top() -> None:
+    made = run(written("planted", samples=10))
+    words = made.tables["marked_words"].set_index("group")
+    for value in ("Black", "Asian", "Middle-Eastern", "Latine", "woman", "nonbinary"):
+        # two values may share a planted word, which then sets neither apart as well
+        assert set(words.loc[[value]].nsmallest(2, "rank")["word"]) <= set(planted_words(value)), value
+    assert made.metrics["marked_words.p"] <= 1 / 21 + 1e-9
+    assert made.metrics["marked_words.excess"] > 10
+    shares = made.tables["jsd"].set_index("group")
+    assert set(shares.loc[["Black"]].nsmallest(3, "rank")["word"]) == set(planted_words("Black"))
+
+
+def test_evaluate_does_not_accuse_the_blind_control() -> None:
+    # At p <= 0.05 no more than chance in 5 small studies: two or more have a probability of 0.02.
+    # (200 seeds of the statistic itself: tests/stats/test_marked_words.py.)
+    accused = 0
+    for seed in range(5):
+        made = features(written("none", seed=seed))
+        metrics = evaluate(made, Params(n_permutations=19, n_resamples=10), np.random.default_rng(seed)).metrics
+        accused += metrics["marked_words.p"] <= 0.05
+    assert accused <= 1
+
+
+def test_evaluate_compares_groups_as_published() -> None:
+    by_group = run(written("none")).tables["marked_words_by_group"].set_index("group")
+    assert by_group.loc["Black", "references"] == "White"
+    assert by_group.loc["White", "references"] == "Black, Asian, Middle-Eastern, Latine"
+    assert by_group.loc["Black woman", "references"] == "White, man"
+    # race pools the genders: 3 genders, 2 prompts, 4 samples
+    assert by_group.loc["Black", "n"] == 24
+    assert not {"White man", "White woman", "Black man"} & set(by_group.index)
+
+
+def test_evaluate_with_one_axis_and_one_prompt_has_no_bootstrap_but_lists() -> None:
+    rows = [("Black", None, f"drum drum {word}") for word in "abcdefghij"]
+    rows += [("White", None, f"flute flute {word}") for word in "abcdefghij"]
+    made = run(generations(rows))
+    words = made.tables["marked_words"].set_index("group")
+    assert words.loc["Black", "word"] == "drum"
+    assert words.loc["White", "word"] == "flute"
+    assert np.isnan(words.loc["Black", "z_White_ci_low"])
+    assert pd.isna(words.loc["Black", "survives_leave_one_prompt_out"])
+    assert any("only one prompt is known" in note for note in made.notes)
+    assert any("no texts for 'Asian', 'Middle-Eastern', 'Latine', 'man', 'woman', 'nonbinary'" in n for n in made.notes)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("Black", "man", "only one text")],
+        [("Black", "man", "one"), ("White", "man", "two")],
+        [(None, None, "no group at all"), (None, None, "two")],
+        [("Black", "man", "- 1990 -"), ("White", "man", "42")],
+        [("Black", "man", None), ("White", "man", "I'm sorry, but I can't help with that.")],
+    ],
+    ids=["one text", "one text each", "no group", "no letters", "nothing left"],
+)
+def test_evaluate_of_next_to_nothing_gives_empty_tables_and_nan(rows: list[tuple[str, str, str]]) -> None:
+    made = run(generations(rows))
+    assert not len(made.tables["marked_words"])
+    assert made.tables["refusals"]["n"].sum() == len(rows)
+    assert set(CARD.headline) <= set(made.metrics)
+    assert np.isnan(made.metrics["svm.balanced_accuracy"])
+
+
+def test_evaluate_reports_refusals_and_what_is_left_out() -> None:
+    rows = [("Black", "man", "I am an AI language model."), ("Black", "man", "tall"), ("White", "man", "short")]
+    made = run(generations(rows))
+    table = made.tables["refusals"].set_index("group")
+    assert table.loc["Black man", ["n", "refusals", "other_missing"]].tolist() == [2, 1, 0]
+    assert made.tables["sentiment"].set_index("group").loc["Black", "left_out"] == 1
+    assert any("1 of 3 texts are left out of the word statistics (1 refusal)" in note for note in made.notes)
+    assert any("refusals are unequal, from 0% (White man) to 50% (Black man)" in note for note in made.notes)
+
+
+def test_evaluate_word_share_counts_texts_not_occurrences() -> None:
+    rows = [("Black", "woman", "Resilient and resilient."), ("Black", "woman", "resilience"), ("Black", "woman", "no")]
+    share = run(generations(rows)).tables["word_share"].set_index("group").loc["Black woman"]
+    assert share["share"] == pytest.approx(2 / 3)
+    # Wilson for 2 of 3: (0.6667 + 1.9208/3 -+ 1.96 sqrt(0.2222/3 + 3.8415/36)) / (1 + 3.8415/3) = 0.2077, 0.9385
+    assert share["ci_low"] == pytest.approx(0.2077, abs=1e-4)
+    assert share["ci_high"] == pytest.approx(0.9385, abs=1e-4)
+
+
+def test_evaluate_keeps_stories_apart_from_personas() -> None:
+    table = pd.concat([written("none"), written("planted", samples=10).assign(kind="story")], ignore_index=True)
+    made = run(table)
+    assert set(made.tables["marked_words"]["kind"]) == {"story"}
+    assert made.metrics["marked_words.count"] == 0
+    assert made.metrics["marked_words.story_count"] > 10
+    assert all(table.columns[0] == "kind" for table in made.tables.values())
+    assert len(made.metrics) <= 30
+
+
+def test_evaluate_similarity_of_copies_is_one_and_needs_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
+    monkeypatch.setattr(featurize, "embed", lambda texts, model: np.array([vectors[text] for text in texts]))
+    rows = [("Black", "man", "a")] * 3 + [("White", "man", "a"), ("White", "man", "b")]
+    made = run(generations(rows), params=FEW, **{})
+    assert made.tables["similarity"]["mean_cosine"].isna().all()
+    embedded = featurize.Params(svm=featurize.SvmParams(enabled=False))
+    table = evaluate(features(generations(rows), embedded), FEW, np.random.default_rng(0))
+    similarity = table.tables["similarity"].set_index("group")
+    # Black: three copies, cosine 1. White: orthogonal, cosine 0. Between: half of the pairs 1, half 0.
+    assert similarity.loc["Black", "mean_cosine"] == pytest.approx(1)
+    assert similarity.loc["White", "mean_cosine"] == pytest.approx(0)
+    assert similarity.loc["Black", "distance_White"] == pytest.approx(0.5)
+    assert table.metrics["similarity.difference"] == pytest.approx(1)
+
+
+def test_scores_equal_the_metrics_and_take_resampled_rows() -> None:
+    made = features(written("planted"), featurize.Params(embeddings=None))
+    metrics = evaluate(made, FEW, np.random.default_rng(0)).metrics
+    found = scores(made, FEW)
+    for name in ("marked_words.count", "jsd.mean", "svm.balanced_accuracy"):
+        assert found[name] == pytest.approx(metrics[name])
+    twice = made[made["prompt_id"] == "first_person"]
+    assert scores(pd.concat([twice, twice]), FEW)["jsd.mean"] == pytest.approx(scores(twice, FEW)["jsd.mean"])
+
+
+def test_charts_hold_at_most_2000_rows_and_words_of_models_as_data() -> None:
+    made = run(written("planted", samples=10))
+    assert {"marked_words", "marked_words_null", "jsd", "word_share"} <= set(made.figures)
+    for chart in made.figures.values():
+        assert all(len(rows) <= 2000 for rows in chart.to_dict()["datasets"].values())
