@@ -8,7 +8,7 @@ import pandas as pd
 
 from markedness.text.refusals import is_refusal
 
-_ANSWER = re.compile(r"(?:^|\s|\b)A\s*:")
+_ANSWER = re.compile(r"(?:^|\s|\b)[Aa]\s*:")
 _NEXT = re.compile(r"\n|\bQ\s*:|\s#")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”'’)]*\s+(?=[\"“'‘(]?[^\W\d_a-z])|\n")
 _BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d+[.):])\s*")
@@ -75,11 +75,11 @@ def _triple(
 
 
 def _split_answer(text: str) -> tuple[str, bool, str]:
-    """The predicate before "A:", whether the mark is there, and what follows it."""
+    """The predicate before "A:", whether the mark is there, and what follows it; no predicate holds ":" or "#"."""
     mark = _ANSWER.search(text)
-    if mark is None:
-        return text.strip(_EDGES + "#"), False, ""
-    return text[: mark.start()].strip(_EDGES + "#"), True, text[mark.end() :]
+    before = (text if mark is None else text[: mark.start()]).strip().lstrip("#")
+    predicate = "" if set(before) & set("#:") else before.strip(_EDGES)
+    return predicate, mark is not None, "" if mark is None else text[mark.end() :]
 
 
 def _without_echo(text: str, subject: str, given: str) -> str:

@@ -93,13 +93,17 @@ def evaluate(features: pd.DataFrame, params: Params, rng: np.random.Generator) -
         "crawl": _crawl(features),
     }
     files: dict[str, bytes] = {}
-    graphs = {"nodes": [], "links": []}  # type: dict[str, list[dict[str, object]]]
+    nodes: dict[str, dict[str, Any]] = {}
+    links: list[dict[str, Any]] = []
     for c in classes:
         graph = knowledge_graph(c.rows)
         files[f"graph_{_file_name(c.name)}.graphml"] = graphml(graph)
-        for part, entries in node_link(graph).items():
-            graphs[part] += [{"class": c.name, **entry} for entry in entries]
-    files["graph.json"] = json.dumps(graphs, ensure_ascii=False).encode()
+        plain = node_link(graph)
+        links += [{"class": c.name, **link} for link in plain["links"]]
+        for node in plain["nodes"]:  # two classes may share an object
+            known = nodes.setdefault(node["id"], {**node, "degree": 0})
+            known["degree"] += node["degree"]
+    files["graph.json"] = json.dumps({"nodes": list(nodes.values()), "links": links}, ensure_ascii=False).encode()
     headline = _headline(classes, params)
     return Evaluation(
         estimates=_estimates(tables, headline),

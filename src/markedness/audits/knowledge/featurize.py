@@ -87,7 +87,9 @@ class TopicParams(Strict):
     """Sentence embeddings: the default of the package, a local folder or a hub id; the paper's are GloVe
     (sentence-transformers/average_word_embeddings_glove.6B.300d)."""
     clusters: int = Field(default=40, ge=1)
-    """HDBSCAN's min_cluster_size is the number of triples divided by this (section 5.4)."""
+    """HDBSCAN's min_cluster_size is the number of triples divided by this (section 5.4) ..."""
+    smallest: int = Field(default=5, ge=2)
+    """... but at least this: ours, for crawls of fewer than 200 triples; 2 is the paper's rule alone."""
     min_triples: int = Field(default=60, ge=16)
     """A class with fewer has no topics."""
     seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
@@ -198,8 +200,8 @@ def _with_topics(table: pd.DataFrame, params: TopicParams) -> pd.DataFrame:
         if len(rows) < params.min_triples:
             continue
         found = fit_topics(
-            (rows["predicate"] + " " + rows["object"]).tolist(), len(rows) // params.clusters, params.seeds[0],
-            params.embedding, params.seeds[1:], params.n_words,
+            (rows["predicate"] + " " + rows["object"]).tolist(), max(len(rows) // params.clusters, params.smallest),
+            params.seeds[0], params.embedding, params.seeds[1:], params.n_words,
         )  # fmt: skip
         if found is None:
             continue
