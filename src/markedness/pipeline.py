@@ -74,7 +74,11 @@ def generate(params: Params, audit: str, model: str, say: Report = print) -> Cou
         with Ledger(ledger_path) as ledger:
             for fault in ledger.faults[:10]:
                 say(fault)
-            asked, counts = asyncio.run(_ask(params, store, audit, model, ledger, say))
+            try:
+                asked, counts = asyncio.run(_ask(params, store, audit, model, ledger, say))
+            except KeyboardInterrupt:
+                say(f"{audit} {model}: interrupted; {len(ledger):,} answers are in the ledger, run again to go on")
+                raise
             least = getattr(config, "min_coverage", 0.0)
             served: Counter[tuple[str | None, str | None]] = Counter()
             columns = _schema([prompt for prompts, _ in asked for prompt in prompts])

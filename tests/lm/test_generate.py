@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,7 @@ RECOVERED = [
 ]  # fmt: skip
 RECORDED = {
     "invalid-json": "not JSON", "truncated-json": "not JSON", "not-utf8": "not JSON", "schema": "no choices",
+    "error-in-200": "the provider is away",
     "list": "no choices", "number": "not text", "empty": "empty", "null": "empty", "content-filter": "content filter",
     "context": "context too long", "400": "HTTP 400", "404": "HTTP 404", "401": "HTTP 401", "500": "HTTP 500",
     "reset": "connection failed", "slow-body": "no answer within",
@@ -234,3 +237,20 @@ def test_generate_adapts_to_a_server_with_few_places(tmp_path: Path) -> None:
     assert counts.failed == 0
     assert stats["repeated"] == 0 and stats["answered"] == 150
     assert stats["connections"] <= 64
+
+
+def test_generate_interrupted_by_hand_says_where_it_stands_and_goes_on(
+    start_server: Callable[..., Any], tmp_path: Path
+) -> None:
+    server = start_server("--latency", "0.05")
+    file = str(persona_study(tmp_path / "study", server.url, concurrency=2))
+    command = [sys.executable, "-m", "markedness", "generate", "personas", "--model", "toy", "--params", file]
+    ledger = tmp_path / "study" / "data" / "ledger" / "personas" / "toy.jsonl"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        while not ledger.exists() or ledger.stat().st_size < 1000:
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        output = running.communicate()[0]
+    assert running.returncode != 0 and "answers are in the ledger, run again to go on" in output
+    assert "Traceback" not in output

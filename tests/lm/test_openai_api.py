@@ -62,6 +62,7 @@ def test_request_chat_and_plain_send_the_sampling_and_a_seed_per_sample() -> Non
 
 RECORDED = {
     "invalid-json": "not JSON", "truncated-json": "not JSON", "not-utf8": "not JSON", "schema": "no choices",
+    "error-in-200": "the provider is away",
     "list": "no choices", "number": "int, not text", "empty": "empty", "null": "empty",
     "content-filter": "content filter", "context": "context too long", "400": "HTTP 400", "404": "HTTP 404",
     "422": "HTTP 422", "401": "HTTP 401",

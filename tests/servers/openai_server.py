@@ -155,6 +155,8 @@ class Server:
                 content = content[: len(content) // 2]
             case "schema":
                 content = b'{"result": "a text that is no completion"}'
+            case "error-in-200":
+                content = json.dumps(error("the provider is away")).encode()
             case "list":
                 content = b"[1, 2]"
             case "not-utf8":

@@ -179,6 +179,10 @@ class OpenAIServer:
 
     def read(self, answer: Any, prompt: Prompt) -> Completion:
         """A decoded 2xx body as a completion; RequestFailed says what of it cannot be read."""
+        if isinstance(answer, dict) and answer.get("error"):
+            fault = answer["error"]
+            detail = fault.get("message", fault) if isinstance(fault, dict) else fault
+            raise RequestFailed(self.redact(f"the server reports an error: {detail}"[:500]))
         choice = _first_choice(answer)
         usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
         served: dict[str, Any] = {
