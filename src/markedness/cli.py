@@ -37,6 +37,9 @@ app.add_typer(corpora_app, name="corpora")
 model_app = typer.Typer(help="Local models.", no_args_is_help=True)
 app.add_typer(model_app, name="model")
 
+names_app = typer.Typer(help="Choose names that stand for a group.", no_args_is_help=True)
+app.add_typer(names_app, name="names")
+
 Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.")]
 Model = Annotated[str, typer.Option("--model", help="A key of models in params.yaml.")]
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
@@ -203,6 +206,37 @@ def corpora_get(
     print(f"{len(corpora.pins(root, prefix)) - len(errors)} files in place, {len(errors)} missing")
     if errors:
         raise typer.Exit(1)
+
+
+@names_app.command("score")
+def names_score(
+    file: Annotated[Path, typer.Argument(help="CSV with a column name; optional group (candidate for) and gender.")],
+    output: Annotated[Path, typer.Option("--output", help="CSV to write; usable as annotation.generate.names.file.")],
+    model: Annotated[str, typer.Option("--model", help="Embedding model: a folder or hub id.")] = "all-MiniLM-L6-v2",
+    anchors: Annotated[Path | None, typer.Option("--anchors", help="Templates, groups, controls; else ours.")] = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="Names chosen per group and gender.")] = 20,
+) -> None:
+    """Score names by distinctiveness and purity in an embedding space, and choose the best of each group."""
+    import yaml
+
+    from markedness.params import ParamsError
+    from markedness.store import Store
+    from markedness.text import embeddings, names
+
+    store = Store(file.resolve().parent)
+    candidates = store.stimuli("annotation").table(file.name, ("name",))
+    try:
+        if anchors is None:
+            content = store.stimuli("annotation").data("name_anchors.yaml")
+        else:
+            content = yaml.safe_load(anchors.read_text(encoding="utf-8"))
+        found = names.Anchors.read(content)
+        table = names.score(candidates, found, lambda texts: embeddings.embed(texts, model=model), top)
+    except (ValueError, OSError, yaml.YAMLError, embeddings.EmbeddingError) as error:
+        raise ParamsError(f"names score: {' '.join(str(error).split())}") from error
+    store.write_csv(output, table)
+    for group, rows in table.groupby("group"):
+        print(f"{group}: {rows['selected'].sum()} of {len(rows)} names chosen")
 
 
 @app.command()

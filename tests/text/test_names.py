@@ -1,0 +1,106 @@
+"""Distinctiveness, purity, the 2-of-3 rule and maximal marginal relevance, on vectors one can draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from markedness.store import Store
+from markedness.text import names
+from markedness.text.names import Anchors, distinctiveness, maximal_marginal_relevance, purity, score
+
+
+def test_distinctiveness_and_purity_worked_example():
+    # nearest 0.5, second 0.2; for target 1: 0.2 - 0.5
+    cosines = np.array([[0.5, 0.2, -0.1], [0.5, 0.2, -0.1]])
+    assert distinctiveness(cosines, np.array([0, 1])) == pytest.approx([0.3, -0.3])
+    found = purity(cosines)
+    shares = np.exp(np.array([1.0, 0.4, -0.2]))
+    shares /= shares.sum()
+    assert found["gap"][0] == pytest.approx(0.3) and found["ratio"][0] == pytest.approx(2.5)
+    assert found["entropy"][0] == pytest.approx(-(shares * np.log(shares)).sum())
+    assert np.isnan(purity(np.array([[0.5, -0.1]]))["ratio"][0])
+    assert purity(np.array([[0.3, 0.3, 0.3]]))["entropy"][0] == pytest.approx(np.log(3))
+
+
+def test_maximal_marginal_relevance_passes_over_near_duplicates():
+    # b is a's twin: 0.85 * 0.9 - 0.15 * 1 = 0.615; c stands apart: 0.85 * 0.8 - 0 = 0.68
+    relevance, vectors = np.array([1.0, 0.9, 0.8]), np.array([[1.0, 0], [1, 0], [0, 1]])
+    assert maximal_marginal_relevance(relevance, vectors, 3).tolist() == [0, 2, 1]
+    assert maximal_marginal_relevance(relevance, vectors, 2, weight=1.0).tolist() == [0, 1]
+    assert maximal_marginal_relevance(relevance, vectors, 9).tolist() == [0, 2, 1]
+    assert maximal_marginal_relevance(np.array([]), np.empty((0, 2)), 3).tolist() == []
+
+
+ANCHORS = Anchors(
+    ("{NAME}",), {"A": ["anchor A"], "B": ["anchor B"]}, {"A": {"C": {"margin": 0.1, "phrases": ["anchor C"]}}}
+)
+
+
+def embed(texts: Sequence[str]) -> np.ndarray:
+    """Texts "x y z" are their own vectors."""
+    known = {"anchor A": "1 0 0", "anchor B": "0 1 0", "anchor C": "0 0 1"}
+    vectors = np.array([[float(part) for part in known.get(text, text).split()] for text in texts])
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_score_chooses_pure_and_distinct_names_that_clear_their_controls():
+    candidates = ["5 0 0", "5 1 0", "5 2 0", "5 3 0", "4 1 4", "1 5 0", "0 5 0", "2 5 0"]
+    table = score(pd.DataFrame({"name": candidates, "group": ["A"] * 6 + [None, ""]}), ANCHORS, embed, top=2)
+    found = table.set_index("name")
+    assert found.loc["5 0 0", "group"] == "A" and found.loc["0 5 0", "group"] == "B"  # the nearest, where none is given
+    # "1 5 0" is a candidate for A but nearer to B; "4 1 4" is as near to the control
+    assert found.loc["1 5 0", "distinctiveness"] < 0 and found.loc["1 5 0", "nearest"] == "B"
+    assert not found.loc["4 1 4", "clears_controls"]
+    assert not found.loc[["1 5 0", "4 1 4", "5 3 0"], "selected"].any()
+    assert found.loc["5 0 0", "rank"] == 1 and found.loc["5 1 0", "selected"] in (True, False)
+    assert found["pure"].between(0, 3).all() and {"similarity_A", "similarity_B"} <= set(found)
+    assert table.groupby("group")["selected"].sum().le(2).all()
+
+
+def test_score_names_an_unknown_group():
+    with pytest.raises(ValueError, match="'D' is no group of the anchors; they have A, B"):
+        score(pd.DataFrame({"name": ["1 0 0"], "group": ["D"]}), ANCHORS, embed)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [({}, "templates and groups"), ({"templates": ["x"], "groups": {"A": ["a"]}}, "lacks {NAME}"),
+     ({"templates": ["{NAME}"], "groups": {"A": ["a"], "B": []}}, "at least two groups"),
+     ({"templates": ["{NAME}"], "groups": {"A": ["a"], "B": ["b"]}, "controls": {"Z": {}}}, "'Z' is no group")],
+)  # fmt: skip
+def test_anchors_that_lack_something_say_what(content, message):
+    with pytest.raises(ValueError, match=message.replace("{", r"\{").replace("}", r"\}")):
+        Anchors.read(content)
+
+
+def test_packaged_anchors_have_six_to_ten_phrases_per_group():
+    anchors = Anchors.read(Store(Path("/nowhere")).stimuli("annotation").data("name_anchors.yaml"))
+    assert len(anchors.templates) == 3
+    assert all(6 <= len(phrases) <= 10 for phrases in anchors.groups.values())
+
+
+def test_names_score_writes_a_table_that_the_audit_reads(tmp_path, monkeypatch):
+    from markedness.audits.annotation import generate
+    from markedness.cli import app
+    from markedness.text import embeddings
+
+    monkeypatch.setattr(embeddings, "embed", lambda texts, model: embed(texts))
+    (tmp_path / "anchors.yaml").write_text(
+        'templates: ["{NAME}"]\ngroups: {A: ["anchor A"], B: ["anchor B"]}\n', encoding="utf-8"
+    )
+    listed = ["1 0 0", "9 1 0", "9 2 0", "0 1 0", "1 9 0", "2 9 0"]
+    (tmp_path / "candidates.csv").write_text("name\n" + "\n".join(listed), encoding="utf-8")
+    arguments = ["names", "score", str(tmp_path / "candidates.csv"), "--anchors", str(tmp_path / "anchors.yaml")]
+    result = CliRunner().invoke(app, [*arguments, "--output", str(tmp_path / "names.csv")])
+    assert result.exit_code == 0, result.output
+    assert "A: 2 of 3" in result.output and "B: 2 of 3" in result.output
+    table = Store(tmp_path).stimuli("annotation").table("names.csv", ("group", "name"))
+    axis = generate._axis("B", "A", "B")
+    assert generate._names(table, axis, "names.csv") == {"A": {"": ["1 0 0", "9 1 0"]}, "B": {"": ["0 1 0", "1 9 0"]}}
+    assert names.LAMBDA == 0.85
