@@ -9,6 +9,7 @@ _PAPER = (
     "decisions about people based on their dialect. Nature 633, 147-154."
 )
 _SI = "Hofmann et al. (2024), Supplementary Information"
+_RATE = "rate of the guise minus rate of its reference, calibrated as guise.evaluate.rule says"
 _Q = "q = mean over pairs of log10 [p(x | text in the guise) / p(x | text in the reference guise)]"
 _INTERVAL = (
     "Intervals: basic bootstrap over text pairs and prompts, crossed. Standard errors are those of the paper, "
@@ -143,12 +144,30 @@ CARD = Card(
             "none",
             f"{_SI}, Feature analysis",
         ),
-        "conviction": Measure(
-            "Difference of conviction rates",
-            "rate of the guise minus rate of its reference, rule as in guise.evaluate.rule",
-            "decisions",
+        "conviction": Measure("Conviction", _RATE, "decisions", "none", f"{_SI}, Table 9"),
+        "death": Measure("Death penalty", _RATE, "decisions", "none", f"{_SI}, Table 10"),
+        "iq": Measure("Low IQ", _RATE, "decisions", "none", f"{_SI}, Tables 17 and 18"),
+        "missing": Measure(
+            "Missing scores",
+            "share of pairs, prompts and attributes without a score on both sides; the notes say why",
+            "rows of features",
             "none",
-            f"{_SI}, Table 9",
+            "this project",
+        ),
+        "guise_scaling": Measure(
+            "Strength and perplexity by size of a model family",
+            "mean and standard error over prompts and settings (strength) or texts (perplexity); classes by number of "
+            "parameters: up to 1.5e8 small, 3.5e8 medium, 1e10 large",
+            "cells, which share texts and prompts",
+            "none",
+            f"{_PAPER} Methods",
+        ),
+        "guise_versions": Measure(
+            "Do versions of a family rank the attributes alike?",
+            "Pearson's r of the attributes' mean q",
+            "attributes that all versions score",
+            "Holm over the pairs of one task and family",
+            f"{_SI}, Adjective analysis",
         ),
     },
 )

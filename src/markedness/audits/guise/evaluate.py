@@ -593,25 +593,29 @@ def _adjust(tables: _Tables) -> None:
 def _metrics(
     spreads: dict[str, tuple[float, Spread]], tables: _Tables, features: pd.DataFrame, params: Params
 ) -> dict[str, float]:
-    """The headline with intervals and the null of strength; the other scores alone. At most 30."""
+    """The headline with intervals and nulls, then single scores: at most 30; the rest stands in the tables."""
     metrics = scores(features, params)
-    with_interval = [key for key in metrics if key in spreads]
-    for key in with_interval:
-        metrics |= {f"{key}_ci_low": spreads[key][1].low, f"{key}_ci_high": spreads[key][1].high}
-    if "strength.covert" in spreads:
+    for key in [key for key in metrics if key in spreads]:
+        found = spreads[key][1]
+        metrics |= {f"{key}_ci_low": found.low, f"{key}_ci_high": found.high, f"{key}_null_mean": found.null_mean}
+        if key.startswith(("strength", "agreement")):
+            metrics |= {f"{key}_null_low": found.null_low, f"{key}_null_high": found.null_high}
+    decided = {row["task"]: row for row in tables["decisions"] if row["level"] == "all" and row["rule"] == params.rule}
+    if row := decided.get("conviction"):
+        key = "conviction.difference"
         metrics |= {
-            "strength.covert_null_mean": spreads["strength.covert"][1].null_mean,
-            "strength.covert_p": spreads["strength.covert"][1].p,
+            f"{key}_ci_low": row["ci_low"],
+            f"{key}_ci_high": row["ci_high"],
+            f"{key}_null_mean": row["null_mean"],
         }
-    for row in tables["decisions"]:
-        if row["level"] == "all" and row["rule"] == params.rule and row["task"] in ("conviction", "death", "iq"):
-            key = f"{row['task']}.difference"
-            metrics |= {key: row["difference"], f"{key}_ci_low": row["ci_low"], f"{key}_ci_high": row["ci_high"]}
-    chance = [row["chance"] for row in tables["agreement"] if row["task"] == "traits"]
-    metrics["agreement.chance"] = float(chance[0]) if chance else NAN
+    if "strength.covert" in spreads:
+        metrics["strength.covert_p"] = spreads["strength.covert"][1].p
+    metrics |= {f"{task}.difference": decided[task]["difference"] for task in ("death", "iq") if task in decided}
     metrics["missing.share"] = float(features["missing"].notna().mean())
-    others = {key: estimate for key, (estimate, _) in spreads.items() if key not in metrics}
-    return dict(list((metrics | others).items())[:30])
+    latest = sorted((key for key in spreads if key.startswith("agreement.")), reverse=True)
+    others = ["strength.overt", *latest, "favorability.overt"]
+    metrics |= {key: spreads[key][0] for key in others if key in spreads and key not in metrics}
+    return dict(list(metrics.items())[:30])
 
 
 def _estimates(tables: _Tables, spreads: dict[str, tuple[float, Spread]], group: str, features: pd.DataFrame) -> None:
