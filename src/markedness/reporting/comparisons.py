@@ -47,13 +47,13 @@ def _overlap(rows: pd.DataFrame) -> Any:
 
     rows = rows.assign(pair=rows["model_a"] + " and " + rows["model_b"])
     encoded = {
-        "x": alt.X("pair:N", title=None, axis=alt.Axis(labelAngle=-30, labelLimit=260)),
-        "y": alt.Y("group:N", title=None),
+        "x": alt.X("group:N", title=None, axis=alt.Axis(labelAngle=-45)),
+        "y": alt.Y("pair:N", title=None, axis=alt.Axis(labelLimit=300)),
         "color": alt.Color("jaccard:Q", title="shared / in either", scale=alt.Scale(domain=[0, 1])),
         "tooltip": ["kind", "group", "pair", "n_a", "n_b", "n_shared", "jaccard", "shared"],
     }
     chart = alt.Chart(rows, title="Marked words that two models share").mark_rect().encode(**encoded)
-    return chart.facet(column=alt.Column("kind:N", title=None)) if rows["kind"].nunique() > 1 else chart
+    return chart.facet(row=alt.Row("kind:N", title=None)) if rows["kind"].nunique() > 1 else chart
 
 
 def _replication(rows: pd.DataFrame) -> Any:

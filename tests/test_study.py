@@ -1,0 +1,134 @@
+"""compare, report and track after a run over two scripted models, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from markedness import params, pipeline, study
+from markedness.audits import STAGES
+from markedness.revisions import RevisionError
+
+AXES = {
+    "race": {"unmarked": "White", "values": {"White": {}, "Black": {}, "Asian": {}}},
+    "gender": {"unmarked": "man", "values": {"man": {"noun": "man"}, "woman": {"noun": "woman"}}},
+}
+CONTENT = {
+    "audits": ["personas"],
+    "run": ["none", "again", "planted"],
+    "models": {
+        "none": {"backend": "scripted", "rule": "none"},
+        "again": {"backend": "scripted", "rule": "none", "seed": 3},
+        "planted": {"backend": "scripted", "rule": "planted"},
+    },
+    "personas": {
+        "axes": AXES,
+        "generate": {"samples": 6, "prompts": ["imagine_yourself", "first_person"]},
+        "featurize": {"embeddings": None, "svm": {"enabled": False}},
+        "evaluate": {"n_permutations": 20, "n_resamples": 20},
+    },
+}
+
+
+def git(folder: Path, *command: str) -> None:
+    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.invalid"]
+    subprocess.run(["git", *identity, *command], cwd=folder, check=True, capture_output=True)
+
+
+def run(folder: Path, *models: str) -> params.Params:
+    loaded = params.load(folder / "params.yaml")
+    for model in models:
+        for stage in STAGES:
+            pipeline.STAGES[stage](loaded, "personas", model, say=lambda _: None)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of three scripted models, run."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "params.yaml").write_text(yaml.safe_dump(CONTENT, sort_keys=False), encoding="utf-8")
+    run(folder, *CONTENT["run"])
+    return folder
+
+
+def test_compare_finds_the_planted_stereotype_and_no_difference_between_two_draws(folder: Path) -> None:
+    study.compare(params.load(folder / "params.yaml"), say=lambda _: None)
+    table = pd.read_csv(folder / "results" / "compare" / "differences.csv")
+    pairs = table.set_index(["model_a", "model_b", "score"])["p_adjusted"]
+    assert pairs["none", "planted", "jsd.mean"] < 0.05
+    assert not (pairs["none", "again"].dropna() < 0.05).any()
+    overlap = pd.read_csv(folder / "results" / "compare" / "word_overlap.csv")
+    assert (overlap["n_shared"] <= overlap[["n_a", "n_b"]].min(axis=1)).all()
+    assert list((folder / "results" / "compare" / "figures").glob("differences_personas.*"))
+
+
+def test_report_shows_each_model_with_its_words_and_its_comparisons(folder: Path) -> None:
+    loaded = params.load(folder / "params.yaml")
+    study.report(loaded, say=lambda _: None)
+    planted = (folder / "reports" / "planted.html").read_text(encoding="utf-8")
+    words = pd.read_csv(folder / "results" / "personas" / "planted" / "tables" / "marked_words.csv")
+    assert len(words)
+    assert f'<li class="w4" title="z {words["z"].max():.3g}' in planted
+    assert "Marked Personas" in (folder / "reports" / "index.html").read_text(encoding="utf-8")
+
+
+def test_track_logs_every_model_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
+        monkeypatch.delenv(name)
+    said: list[str] = []
+    loaded = params.load(folder / "params.yaml")
+    study.track(loaded, said.append)
+    study.track(loaded, said.append)
+    assert said[0].startswith("track: none, again, planted logged to sqlite:")
+    assert said[1] == "track: nothing changed, nothing logged"
+
+
+def test_track_with_a_server_that_is_down_exits_with_status_1_and_keeps_the_results(folder: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
+    env |= {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "markedness", "track"], cwd=folder, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: MLflow at http://127.0.0.1:9 cannot be reached")
+    assert done.stderr.count("\n") == 1
+    assert (folder / "results" / "personas" / "none" / "metrics.json").exists()
+
+
+def test_compare_between_revisions_reads_git_and_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    changed = {**CONTENT, "run": ["model"], "models": {"model": {"backend": "scripted", "rule": "none"}}}
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(changed, sort_keys=False), encoding="utf-8")
+    run(tmp_path, "model")
+    git(tmp_path, "init", "--quiet")
+    from dvc.repo import Repo
+
+    with Repo.init(str(tmp_path)) as repo:
+        repo.add("data/features")
+        git(tmp_path, "add", "--all")
+        git(tmp_path, "commit", "--quiet", "--message", "before")
+        git(tmp_path, "tag", "before")
+        changed["models"]["model"]["rule"] = "planted"
+        path.write_text(yaml.safe_dump(changed, sort_keys=False), encoding="utf-8")
+        loaded = run(tmp_path, "model")
+        repo.add("data/features")
+        git(tmp_path, "add", "--all")
+        git(tmp_path, "commit", "--quiet", "--message", "after")
+    said: list[str] = []
+    table = study.compare_revisions(loaded, "before", "HEAD", tmp_path / "out.csv", said.append)
+    row = table.set_index("score").loc["jsd.mean"]
+    metrics = json.loads((tmp_path / "results" / "personas" / "model" / "metrics.json").read_text(encoding="utf-8"))
+    assert row["b"] == pytest.approx(metrics["jsd.mean"])
+    assert row["p_adjusted"] < 0.05
+    assert "jsd.mean" in said[0]
+    with pytest.raises(RevisionError, match="'nowhere' is neither a git revision"):
+        study.compare_revisions(loaded, "nowhere", "HEAD", say=said.append)
