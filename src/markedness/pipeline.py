@@ -297,7 +297,8 @@ def load_model(params: Params, audit: str, model: str) -> LanguageModel:
         from markedness.lm.scripted import ScriptedModel as Scripted
 
         controls = audits.stage(audit, "controls")
-        return Scripted(model, controls.rule(config.rule, config.strength), config.seed)
+        settings = config.model_dump(include={"rule", "strength"}, exclude_defaults=True)
+        return Scripted(model, controls.rule(config.rule, config.strength), config.seed, settings)
     if isinstance(config, TransformersModel):
         from markedness.lm.local import LocalModel
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,15 +26,19 @@ class ScriptedModel:
         The answers.
     seed
         Another seed is another draw of the same rule.
+    settings
+        What else the rule depends on; stands in the request, so that a changed setting is asked anew instead of
+        being answered from the ledger.
     """
 
     batch_size = 256
     concurrency = 1
 
-    def __init__(self, name: str, rule: Rule, seed: int = 0) -> None:
+    def __init__(self, name: str, rule: Rule, seed: int = 0, settings: Mapping[str, Any] | None = None) -> None:
         self.name = name
         self.rule = rule
         self.seed = seed
+        self.settings = dict(settings or {})
 
     def unsupported(self, prompt: Prompt) -> str | None:
         """A rule answers everything."""
@@ -50,6 +54,7 @@ class ScriptedModel:
             "text": prompt.text,
             "candidates": list(prompt.candidates),
             "columns": dict(prompt.columns),
+            **self.settings,
         }
 
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
