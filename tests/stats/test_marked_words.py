@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 
 from markedness.stats.log_odds import count_words, log_odds_z, prior_counts
@@ -9,7 +8,6 @@ from markedness.stats.marked_words import (
     contrast_z,
     divergence,
     marked,
-    overlap,
     permutation_null,
     permutation_p,
     resampled_z,
@@ -113,14 +111,3 @@ def test_permutation_p_counts_the_observed_as_one_of_the_null() -> None:
     assert permutation_p(3, np.array([1.0, 3, 5, 2])) == pytest.approx(0.6)
     assert np.isnan(permutation_p(3, np.array([])))
     assert np.isnan(permutation_p(float("nan"), np.array([1.0])))
-
-
-def test_overlap_of_two_lists_per_group() -> None:
-    first = pd.DataFrame({"kind": "persona", "group": ["Black", "Black", "woman"], "word": ["a", "b", "c"]})
-    second = pd.DataFrame({"kind": "persona", "group": ["Black", "Black", "man"], "word": ["b", "d", "e"]})
-    table = overlap(first, second).set_index("group")
-    # Black: {a, b} and {b, d} share one word of three.
-    assert table.loc["Black", ["n_first", "n_second", "n_shared", "shared"]].tolist() == [2, 2, 1, "b"]
-    assert table.loc["Black", "jaccard"] == pytest.approx(1 / 3)
-    assert table.loc["woman", "jaccard"] == 0
-    assert table.loc["man", "n_first"] == 0

@@ -3,27 +3,38 @@ import math
 import numpy as np
 import pytest
 
-from markedness.text.lexicons import lexicon_percent, sentiment, word_sentiments
+from markedness.text.lexicons import lexicon_percents, sentiment, word_sentiments
 
 
-def test_lexicon_percent_by_tokens_counts_whole_words() -> None:
+def percents(texts: list[str | None], words: list[str], counting: str = "tokens") -> list[float]:
+    return lexicon_percents(texts, {"only": words}, counting)["only"].tolist()  # type: ignore[arg-type]
+
+
+def test_lexicon_percents_by_tokens_count_whole_words() -> None:
     # "tall" and "family-oriented" of six words; "tallest" is no lexicon word.
-    percent = lexicon_percent(["The tall, family-oriented and tallest man"], ["tall", "family-oriented"])
-    assert percent.tolist() == pytest.approx([100 * 2 / 6])
+    found = percents(["The tall, family-oriented and tallest man"], ["tall", "family-oriented", "tall"])
+    assert found == pytest.approx([100 * 2 / 6])
 
 
-def test_lexicon_percent_by_substrings_counts_inside_words_over_single_spaces() -> None:
+def test_lexicon_percents_of_two_lexicons_share_words() -> None:
+    found = lexicon_percents(["tall rich man", "rich"], {"a": ["tall", "rich"], "b": ["rich"], "none": []})
+    assert found["a"].tolist() == pytest.approx([200 / 3, 100])
+    assert found["b"].tolist() == pytest.approx([100 / 3, 100])
+    assert found["none"].tolist() == [0, 0]
+
+
+def test_lexicon_percents_by_substrings_count_inside_words_over_single_spaces() -> None:
     # "rich" stands in "rich" and "enriched"; the double space makes a fourth, empty piece.
-    assert lexicon_percent(["rich, enriched  soil"], ["rich"], "substrings").tolist() == pytest.approx([50.0])
+    assert percents(["rich, enriched  soil"], ["rich"], "substrings") == pytest.approx([50.0])
 
 
-def test_lexicon_percent_by_substrings_never_finds_a_hyphen() -> None:
-    assert lexicon_percent(["a dark-skinned man"], ["dark-skinned"], "substrings").tolist() == [0.0]
+def test_lexicon_percents_by_substrings_never_find_a_hyphen() -> None:
+    assert percents(["a dark-skinned man"], ["dark-skinned"], "substrings") == [0.0]
 
 
-def test_lexicon_percent_of_missing_text_is_nan() -> None:
-    assert np.isnan(lexicon_percent([None, ""], ["a"])).all()
-    assert np.isnan(lexicon_percent([None, ""], ["a"], "substrings")).all()
+def test_lexicon_percents_of_missing_text_are_nan() -> None:
+    assert np.isnan(percents([None, ""], ["a"])).all()
+    assert np.isnan(percents([None, ""], ["a"], "substrings")).all()
 
 
 def test_sentiment_of_good_and_bad_text_has_their_sign_and_missing_is_nan() -> None:

@@ -9,11 +9,9 @@ Shapes: C combinations, P prompts, K contrasts, G groups, V words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from markedness.stats.divergence import jensen_shannon
 from markedness.stats.log_odds import Prior, WordCounts, log_odds_z, prior_counts
@@ -171,36 +169,3 @@ def permutation_p(observed: float, null: np.ndarray) -> float:
     if not len(null) or np.isnan(observed):
         return float("nan")
     return float((1 + (null >= observed - 1e-12).sum()) / (1 + len(null)))
-
-
-def overlap(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-    """Words that two models' lists share, per kind and group.
-
-    Parameters
-    ----------
-    first, second
-        Tables ``marked_words``: at least kind, group, word.
-
-    Returns
-    -------
-    DataFrame
-        kind, group, n_first, n_second, n_shared, jaccard (shared / either; NaN where both lists are empty),
-        shared (the words, in the order of the first list, joined by ", "); every group that is in one of both.
-    """
-    lists = [
-        {key: rows["word"].tolist() for key, rows in table.groupby(["kind", "group"], sort=False)}
-        for table in (first, second)
-    ]
-    rows = []
-    for key in dict.fromkeys([*lists[0], *lists[1]]):
-        ours, theirs = lists[0].get(key, []), lists[1].get(key, [])
-        shared = _shared(ours, theirs)
-        either = len(set(ours) | set(theirs))
-        jaccard = len(shared) / either if either else float("nan")
-        rows.append((*key, len(ours), len(theirs), len(shared), jaccard, ", ".join(shared)))
-    return pd.DataFrame(rows, columns=["kind", "group", "n_first", "n_second", "n_shared", "jaccard", "shared"])
-
-
-def _shared(ours: Sequence[str], theirs: Iterable[str]) -> list[str]:
-    known = set(theirs)
-    return [word for word in ours if word in known]

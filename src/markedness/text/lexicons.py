@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -16,17 +17,20 @@ Counting = Literal["tokens", "substrings"]
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def lexicon_percent(
-    texts: Sequence[str | None], words: Iterable[str], counting: Counting = "tokens", rule: Rule = "published"
-) -> np.ndarray:
-    """Percentage of the words of each text that are in a lexicon.
+def lexicon_percents(
+    texts: Sequence[str | None],
+    lexicons: Mapping[str, Iterable[str]],
+    counting: Counting = "tokens",
+    rule: Rule = "published",
+) -> dict[str, np.ndarray]:
+    """Percentage of the words of each text that are in each lexicon.
 
     Parameters
     ----------
     texts
-        Cleaned texts.
-    words
-        The lexicon; doubled entries count once.
+        Cleaned texts, n of them.
+    lexicons
+        Name -> words; doubled entries count once.
     counting
         ``"tokens"``: whole tokens, lexicon and text cut by the same ``rule``. ``"substrings"``: as in the
         published figure: lowercase and without ASCII punctuation, occurrences of each lexicon word anywhere
@@ -37,26 +41,42 @@ def lexicon_percent(
 
     Returns
     -------
-    float array, (n_texts,)
-        Percent, 0-100 and above 100 only for overlapping substrings; NaN for a text without words.
+    dict of float arrays, (n,)
+        Percent, 0-100, above 100 only for overlapping substrings; NaN for a text without words.
     """
-    lexicon = list(dict.fromkeys(words))
-    if counting == "substrings":
-        return np.array([_substring_percent(text, lexicon) for text in texts], dtype=float)
-    entries = {word for word in tokenize(lexicon, rule) if word}
-    percents = np.full(len(texts), np.nan)
-    for place, joined in enumerate(tokenize(texts, rule)):
-        if joined is not None:
-            tokens = joined.split(" ")
-            percents[place] = 100.0 * sum(token in entries for token in tokens) / len(tokens)
-    return percents
+    count = _token_hits if counting == "tokens" else _substring_hits
+    hits, lengths = count(texts, [list(dict.fromkeys(words)) for words in lexicons.values()], rule)
+    percents = 100.0 * hits / np.where(lengths > 0, lengths, np.nan)[:, None]
+    return {name: percents[:, place] for place, name in enumerate(lexicons)}
 
 
-def _substring_percent(text: str | None, lexicon: Sequence[str]) -> float:
-    if not text:
-        return float("nan")
-    plain = text.lower().translate(_NO_PUNCTUATION)
-    return 100.0 * sum(plain.count(word) for word in lexicon) / len(plain.split(" "))
+def _token_hits(texts: Sequence[str | None], lexicons: list[list[str]], rule: Rule) -> tuple[np.ndarray, np.ndarray]:
+    """Words in each lexicon (n, n_lexicons), and words (n,)."""
+    found_in: defaultdict[str, set[int]] = defaultdict(set)
+    for place, words in enumerate(lexicons):
+        for word in tokenize(words, rule):
+            if word:
+                found_in[word].add(place)
+    hits, lengths = np.zeros((len(texts), len(lexicons))), np.zeros(len(texts))
+    for row, joined in enumerate(tokenize(texts, rule)):
+        tokens = joined.split(" ") if joined is not None else []
+        lengths[row] = len(tokens)
+        for token in tokens:
+            if token in found_in:
+                for place in found_in[token]:
+                    hits[row, place] += 1
+    return hits, lengths
+
+
+def _substring_hits(texts: Sequence[str | None], lexicons: list[list[str]], _: Rule) -> tuple[np.ndarray, np.ndarray]:
+    """Occurrences of each lexicon's words (n, n_lexicons), and pieces between single spaces (n,)."""
+    hits, lengths = np.zeros((len(texts), len(lexicons))), np.zeros(len(texts))
+    for row, text in enumerate(texts):
+        if text:
+            plain = text.lower().translate(_NO_PUNCTUATION)
+            lengths[row] = len(plain.split(" "))
+            hits[row] = [sum(plain.count(word) for word in words) for words in lexicons]
+    return hits, lengths
 
 
 def sentiment(texts: Iterable[str | None]) -> np.ndarray:

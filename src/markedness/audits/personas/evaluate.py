@@ -440,7 +440,7 @@ def _similarity(corpus: _Corpus, params: Params, rng: np.random.Generator) -> pd
         found = dict(within.loc[group.name]) if group.name in within.index else {}
         row |= {name: found.get(name, np.nan) for name in ("mean_cosine", "ci_low", "ci_high")}
         row |= {"n": int(found.get("n", 0)), "left_out": corpus.left_out(group.fixed)}
-        rows.append(row | {f"distance_{ref}": distances.get((group.name, ref), np.nan) for ref, _ in group.references})
+        rows.append(row | {f"distance_{ref}": far for (name, ref), far in distances.items() if name == group.name})
     return pd.DataFrame(rows, columns=None if rows else ["kind", "group", "mean_cosine", "ci_low", "ci_high", "n"])
 
 

@@ -17,7 +17,7 @@ from pydantic import Field
 from markedness.audits.personas import AXES
 from markedness.records import Axes, Features, Status, Stimuli, Strict
 from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError, embed
-from markedness.text.lexicons import Counting, lexicon_percent, sentiment, word_sentiments
+from markedness.text.lexicons import Counting, lexicon_percents, sentiment, word_sentiments
 from markedness.text.tokens import Rule, removal_lists, tokenize, without_strings
 
 
@@ -107,8 +107,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli | None =
     notes: list[str] = []
     table["tokens"] = pd.Series(tokenize(texts, params.tokens), dtype="str")
     table["sentiment"] = sentiment(texts)
-    for name, words in _lexicons(stimuli).items():
-        table[f"lexicon: {name}"] = lexicon_percent(texts, words, params.lexicon_counting, params.tokens)
+    percents = lexicon_percents(texts, _lexicons(stimuli), params.lexicon_counting, params.tokens)
+    table = table.assign(**{f"lexicon: {name}": values for name, values in percents.items()})
     table["embedding"] = _embeddings(texts, params, notes)
     models: dict[str, Any] = {}
     svm_words: list[list[Any]] = []
