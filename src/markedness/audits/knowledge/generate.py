@@ -417,23 +417,26 @@ def _judged(axes: Axes, pools: _Pools, params: Params, words: Mapping[str, Any])
 def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.DataFrame:
     """Give published triples the columns of a crawl: class and reference by their subject."""
     axes = params.axes or _default_classes(stimuli)
-    found = {
-        (_label(axes, axis, key)): (axis, key, _label(axes, axis, of_class.unmarked), place)
-        for axis, of_class in axes.items()
-        for place, key in enumerate(of_class.values)
-    }
-    keys = {key: name for name, (_, key, _, _) in found.items()}
-    subjects = rows["subject"].map(lambda name: name if name in found else keys.get(name))
-    if subjects.isna().any():
-        strange = rows.loc[subjects.isna(), "subject"].iloc[0]
+    found: dict[tuple[str, str], tuple[str, str, str, str, int]] = {}
+    for axis, of_class in axes.items():
+        for place, key in enumerate(of_class.values):
+            label, reference = _label(axes, axis, key), _label(axes, axis, of_class.unmarked)
+            for name in (key, label):
+                for where in (axis, ""):  # a corpus that names no class: the first that has the subject
+                    found.setdefault((where, name), (axis, key, label, reference, place))
+    given = rows["class"].fillna("").astype(str) if "class" in rows else pd.Series("", index=rows.index)
+    keys = list(zip(given, rows["subject"].astype(str), strict=True))
+    strange = next((key for key in keys if key not in found), None)
+    if strange is not None:
+        place_of = f" of the class '{strange[0]}'" if strange[0] else ""
         raise AuditError(
-            f"knowledge: the corpus has the subject '{strange}', which is no value of knowledge.axes; add it there or "
-            "map it with values.subject"
+            f"knowledge: the corpus has the subject '{strange[1]}'{place_of}, which is no value of knowledge.axes; "
+            "add it there or map it with values.subject"
         )
-    places = subjects.map(found)
+    places = [found[key] for key in keys]
     full = rows.assign(
-        text=rows["object"], subject=subjects, group=[place[1] for place in places],
-        reference=[place[2] for place in places], place=[place[3] for place in places],
+        text=rows["object"], subject=[place[2] for place in places], group=[place[1] for place in places],
+        reference=[place[3] for place in places], place=[place[4] for place in places],
         arm=rows.get("arm", "both"), attempt=0, invalid_words=" ".join(params.invalid_words),
     )  # fmt: skip
     full["class"] = [place[0] for place in places]
