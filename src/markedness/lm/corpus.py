@@ -77,12 +77,12 @@ def read_corpus(
     rows = pd.DataFrame(columns, index=table.index)
     if len(axes):
         present = [axis for axis in axes if axis in rows]
-        combos = rows[present].drop_duplicates() if present else pd.DataFrame(index=[0])
-        names = {
-            tuple(combo): group_name(dict(zip(present, combo, strict=True)), axes)
-            for combo in combos.itertuples(index=False)
-        }
-        rows["group"] = [names[tuple(combo)] for combo in rows[present].itertuples(index=False)] if present else ""
+        # one name per combination, not per row: stored judgments come by the million
+        rows["group"] = ""
+        if present:
+            combos = rows[present].drop_duplicates().itertuples(index=False)
+            names = pd.Index([group_name(dict(zip(present, combo, strict=True)), axes) for combo in combos])
+            rows["group"] = names[rows.groupby(present, sort=False, dropna=False).ngroup().to_numpy()].astype("str")
     if "prompt_id" not in rows:
         rows["prompt_id"] = rows.get("prompt", "")
     for name in ("prompt", "text", "group"):
