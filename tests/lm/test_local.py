@@ -221,6 +221,18 @@ def test_masked_model_that_was_unknown_beforehand_is_unsupported_for_text(folder
     assert all(a.finish_reason == "unsupported" and "writes no text" in (a.error or "") for a in answers)
 
 
+def test_a_state_space_model_is_scored_and_unsupported_for_text(folder: Path, tmp_path: Path) -> None:
+    from transformers import MambaConfig, MambaForCausalLM
+
+    tokenizer = local(folder, "gpt2").tokenizer
+    config = MambaConfig(vocab_size=len(tokenizer), hidden_size=16, state_size=4, num_hidden_layers=1)
+    MambaForCausalLM(config).save_pretrained(tmp_path / "mamba")
+    tokenizer.save_pretrained(tmp_path / "mamba")
+    answers = ask(local(tmp_path, "mamba"), [scored("he is"), written("he is")])
+    assert answers[0].error is None and answers[0].log_probs[0] is not None
+    assert all(a.finish_reason == "unsupported" and "keeps no cache" in (a.error or "") for a in answers[1:])
+
+
 def test_out_of_memory_fails_the_batch_with_a_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from markedness.lm import local_text
 

@@ -289,6 +289,11 @@ class LocalModel:
                 local_text.draw(model, self.tokenizer, [jobs[place] for place in batch], ends)
             except ValueError as error:
                 raise RequestFailed(f"{self.config.path}: {error}; set dtype_text: float32") from error
+            except local_text.NoCache:
+                reason = (
+                    f"{self.config.path} keeps no cache of keys and values; ask it through a server (backend: openai)"
+                )
+                return [Completion(finish_reason=UNSUPPORTED, error=reason)] * len(draws)
         for place, job in jobs.items():
             answers[place] = Completion(
                 text=local_text.text_of(job, self.tokenizer), finish_reason=job.finish_reason, model=self.config.path,

@@ -30,6 +30,10 @@ TAIL = 8
 """Tokens decoded before the newest ones, beyond the stop text's length, to see a stop that spans tokens."""
 
 
+class NoCache(Exception):  # noqa: N818
+    """The model keeps no cache of keys and values whose rows could be chosen: a state-space model, for one."""
+
+
 @dataclass
 class Job:
     """One text to be drawn."""
@@ -156,7 +160,9 @@ class _Causal:
         out = self.model(
             input_ids=ids, attention_mask=self.mask, past_key_values=self.past, use_cache=True, **more, **self.last_only
         )
-        self.past = out.past_key_values
+        self.past = getattr(out, "past_key_values", None)
+        if self.past is None:
+            raise NoCache
         return out.logits[:, -1]
 
 
@@ -212,6 +218,8 @@ def draw(model: Any, tokenizer: Any, jobs: Sequence[Job], ends: frozenset[int]) 
 
     Raises
     ------
+    NoCache
+        When the model has no cache that rows can leave.
     ValueError
         When the logits are not finite: the model overflows in its dtype.
     """
