@@ -42,8 +42,12 @@ def main() -> None:
     print(f"{chosen.model}, {chosen.dtype}")
     for size in sorted(chosen.batches, reverse=True):
         config = TransformersModel(
-            backend="transformers", path=chosen.model, gguf_package=PACKAGE if chosen.model == EMBEDDED else None, batch_size=size, dtype_text=chosen.dtype
-        )  # fmt: skip
+            backend="transformers",
+            path=chosen.model,
+            gguf_package=PACKAGE if chosen.model == EMBEDDED else None,
+            batch_size=size,
+            dtype_text=chosen.dtype,
+        )
         model = LocalModel(config, Path.cwd(), seed=0)
         draws = [Draw(prompt, sample, model.request(prompt)) for prompt in prompts for sample in range(prompt.samples)]
         model.answer(draws[:1])
