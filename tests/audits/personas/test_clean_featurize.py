@@ -37,8 +37,9 @@ def test_featurize_leaves_out_what_is_excluded_and_keeps_the_row() -> None:
 def test_featurize_drops_copies_only_when_told() -> None:
     table = generations([("Black", "man", "I am tall.")] * 3)
     assert features(table)["included"].sum() == 3
-    dropping = featurize.Params(drop_duplicates=True, embeddings=None, svm=PLAIN.svm)
-    assert features(table, dropping)["included"].tolist() == [True, False, False]
+    responses = clean.clean(table, clean.Params(drop_duplicates=True))
+    assert len(responses) == 3
+    assert featurize.featurize(responses, PLAIN).table["included"].tolist() == [True, False, False]
 
 
 def test_featurize_counts_lexicon_words_of_the_stimuli(stimuli: FolderStimuli) -> None:

@@ -9,7 +9,10 @@ from markedness.text.refusals import is_refusal
 
 
 class Params(Strict):
-    """Nothing can be set here: what to leave out is said in ``personas.featurize``."""
+    """What is set aside; statuses are left out by ``personas.featurize.exclude``."""
+
+    drop_duplicates: bool = False
+    """Set copies aside: same text, prompt and group as an earlier row."""
 
 
 def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
@@ -28,7 +31,8 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
         The same rows. ``answer``: the text without the space around it, missing where there is none. ``status``:
         ok, refusal (see `markedness.text.refusals.is_refusal`), unparsed (an empty text), failed or unsupported.
         A persona cut off by the token limit is ok, as published: its words count. ``duplicate``: whether the
-        same text answers the same prompt for the same group in an earlier row.
+        same text answers the same prompt for the same group in an earlier row; ``dropped``: whether the measures
+        shall not use the row for that.
     """
     responses = generations.copy()
     if "kind" not in responses:
@@ -42,4 +46,5 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     responses["status"] = status.fillna(Status.OK.value)
     same = ["kind", "prompt_id", "prompt", "group", "answer"]
     responses["duplicate"] = responses.duplicated(same) & responses["answer"].notna()
+    responses["dropped"] = responses["duplicate"] & params.drop_duplicates
     return responses

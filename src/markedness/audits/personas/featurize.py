@@ -46,8 +46,6 @@ class Params(Strict):
     axes: Axes = AXES
     exclude: tuple[Status, ...] = (Status.REFUSAL, Status.FAILED)
     """Statuses left out of all measures but the refusals; [] reproduces the published tables."""
-    drop_duplicates: bool = False
-    """Leave out copies: same text, prompt and group as an earlier row."""
     tokens: Rule = "published"
     """How texts are cut into words, see `markedness.text.tokens.tokenize`."""
     lexicon_counting: Counting = "tokens"
@@ -72,7 +70,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli | None =
     Parameters
     ----------
     responses
-        From clean: kind, prompt_id, group, one column per axis, answer, status, duplicate.
+        From clean: kind, prompt_id, group, one column per axis, answer, status, duplicate, dropped.
     params
         See `Params`.
     stimuli
@@ -100,8 +98,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli | None =
     table["kind"] = table["kind"].fillna("persona")
     answers = responses["answer"].reset_index(drop=True)
     left_out = table["status"].isin([status.value for status in params.exclude]) | answers.isna()
-    if params.drop_duplicates:
-        left_out |= table["duplicate"].fillna(False).astype(bool)
+    if "dropped" in responses:
+        left_out |= responses["dropped"].reset_index(drop=True).astype(bool)
     table["included"] = ~left_out
     texts: list[str | None] = [None if out else str(text) for out, text in zip(left_out, answers, strict=True)]
     notes: list[str] = []
