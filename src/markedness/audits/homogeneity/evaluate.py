@@ -15,6 +15,7 @@ from markedness.records import ESTIMATE_COLUMNS, Axes, Evaluation, Status, Stric
 from markedness.stats.differentiation import CategoryCounts, Replicates
 from markedness.stats.effect_size import cohens_d
 from markedness.stats.meta_analysis import random_effects
+from markedness.stats.paired import benjamini_hochberg
 from markedness.stats.resampling import cluster_bootstrap_mean, percentile_interval, permuted_share_test
 from markedness.stats.similarity import similarity_cells, similarity_effects, within_group_similarity
 
@@ -194,7 +195,7 @@ def _effects(groups: list[_Group], drawn: _Bootstrap, axes: Axes, params: Params
     effects = pd.DataFrame(rows)
     if len(effects):
         crossed = ~effects["axis"].isin(list(axes))
-        effects["q"] = effects.groupby(crossed)["p"].transform(lambda p: _adjusted(p.to_numpy(float)))
+        effects["q"] = effects.groupby(crossed)["p"].transform(benjamini_hochberg)
     return effects
 
 
@@ -253,7 +254,7 @@ def _differences(
             )  # fmt: skip
     differences = pd.DataFrame(rows)
     if len(differences):
-        differences["q"] = _adjusted(differences["p"].to_numpy(float))
+        differences["q"] = benjamini_hochberg(differences["p"])
     return differences
 
 
@@ -285,7 +286,7 @@ def _noncompliance(features: pd.DataFrame, axes: Axes, params: Params, rng: np.r
     columns = ["axis", "group", "n", "noncompliant", "share", "ci_low", "ci_high", "empty", "missing", "p"]
     table = pd.DataFrame(rows, columns=columns)
     by_axis = table.drop_duplicates("axis").set_index("axis")["p"]
-    adjusted = pd.Series(_adjusted(by_axis.to_numpy(float)), index=by_axis.index)
+    adjusted = pd.Series(benjamini_hochberg(by_axis), index=by_axis.index)
     return table.assign(q=table["axis"].map(adjusted))
 
 
@@ -315,17 +316,6 @@ def _similarity(texts: pd.DataFrame, axes: Axes, params: Params, rng: np.random.
         "similarity": pd.concat(parts, ignore_index=True),
         "similarity_effects": effects.rename(columns={"factor": "axis"}),
     }
-
-
-def _adjusted(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Benjamini-Hochberg q-values; missing ones stay missing and count for nothing."""
-    from scipy.stats import false_discovery_control
-
-    q = np.full(len(p), np.nan)
-    present = np.isfinite(p)
-    if present.any():
-        q[present] = false_discovery_control(p[present])
-    return q
 
 
 # ---------------------------------------------------------------- what a reader sees
