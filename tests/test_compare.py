@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from markedness.compare import Comparison, corrected, replications, word_overlap
+from markedness.compare import Comparison, corrected, replicated_effects, replications, word_overlap
+from markedness.reporting.comparisons import charts
 
 
 def features(rng: np.random.Generator, shift: float = 0.0, clusters: int = 12, n: int = 20) -> pd.DataFrame:
@@ -129,3 +130,20 @@ def test_replications_go_both_ways_and_skip_models_without_effects() -> None:
     assert table["n"].tolist() == [2, 2]
     assert table["same_sign"].tolist() == [0.5, 0.5]
     assert table["share"].tolist() == [0.5, 0.5]
+
+
+def test_replicated_effects_stand_side_by_side_for_each_pair() -> None:
+    effects = pd.DataFrame(
+        {"comparison": "White v. Black", "cue": ["a", "b"], "d": [0.5, 1.0], "n_resamples": 1000, "axis": "race"}
+    )
+    crossed = effects.assign(axis="race x gender", comparison="White man v. Black man")
+    table = replicated_effects(
+        {"one": pd.concat([effects, crossed]), "two": effects.assign(d=[0.5, -1.0]), "none": pd.DataFrame()}
+    )
+    assert table[["model_a", "model_b", "cue", "hit"]].to_numpy().tolist() == [
+        ["one", "two", "a", True],
+        ["one", "two", "b", False],
+    ]
+    made = charts(pd.DataFrame({"difference": []}).assign(audit=""), pd.DataFrame(), pd.DataFrame(), table)
+    made["replicated_effects"].to_dict()
+    assert replicated_effects({}).empty

@@ -195,12 +195,9 @@ def replications(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     effects
         Model -> its effects table (comparison, cue, d, n_resamples).
     """
-    from markedness.stats.replication import replication, single_axis
+    from markedness.stats.replication import replication
 
-    needed = {"comparison", "cue", "d", "n_resamples"}
-    usable = {
-        model: single_axis(table) for model, table in effects.items() if needed <= set(table.columns) and len(table)
-    }
+    usable = _usable(effects)
     rows = []
     for a in usable:
         for b in usable:
@@ -208,3 +205,21 @@ def replications(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
                 found = replication(usable[a], usable[b])._asdict()
                 rows.append({"model_a": a, "model_b": b, **{k: v for k, v in found.items() if k != "table"}})
     return pd.DataFrame(rows, columns=list(REPLICATION_COLUMNS))
+
+
+def replicated_effects(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Single-axis effects of each pair of models side by side: model_a, model_b and the columns of a replication."""
+    from markedness.stats.replication import replication
+
+    usable = _usable(effects)
+    tables = [replication(usable[a], usable[b]).table.assign(model_a=a, model_b=b) for a, b in combinations(usable, 2)]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["model_a", "model_b"])
+
+
+def _usable(effects: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    from markedness.stats.replication import single_axis
+
+    needed = {"comparison", "cue", "d", "n_resamples"}
+    return {
+        model: single_axis(table) for model, table in effects.items() if needed <= set(table.columns) and len(table)
+    }

@@ -11,7 +11,7 @@ import pandas as pd
 import yaml
 
 from markedness import audits
-from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replications, word_overlap
+from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effects, replications, word_overlap
 from markedness.params import Params
 from markedness.reporting.results import Result, git, read
 from markedness.stats.replication import Replication, replication, single_axis
@@ -36,10 +36,12 @@ def compare(params: Params, say: Report = print) -> pd.DataFrame:
     results = {(a, m): r for a in params.audits for m in params.run if (r := read(store, a, m, audits.card(a)))}
     overlap = word_overlap(_tables(results, "marked_words"))
     replication = replications(_tables(results, "effects"))
+    effects = replicated_effects(_tables(results, "effects"))
     folder = store.compared()
     store.clear(folder)
     tables = {
-        "differences": differences, "word_overlap": overlap, "replication": replication, "headline": headline(results)
+        "differences": differences, "word_overlap": overlap, "replication": replication,
+        "replicated_effects": effects, "headline": headline(results),
     }  # fmt: skip
     tables |= _across(params, features)
     for name, table in tables.items():
@@ -47,7 +49,7 @@ def compare(params: Params, say: Report = print) -> pd.DataFrame:
     from markedness.reporting.comparisons import charts, sentences
     from markedness.reporting.figures import save
 
-    for name, chart in charts(differences, overlap, replication).items():
+    for name, chart in charts(differences, overlap, replication, effects).items():
         save(chart, folder / "figures" / name)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     store.write_json(folder / "notes.json", sentences(differences))

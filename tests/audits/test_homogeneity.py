@@ -362,13 +362,6 @@ def test_evaluate_longer_texts_are_compared_by_embeddings():
     assert made.metrics["similarity_difference.Black"] == pytest.approx(effect["difference"])
 
 
-def test_figures_replication_scatter_is_a_chart():
-    table = pd.DataFrame(
-        {"comparison": "a v. b", "cue": ["x", "y"], "d_first": [1.0, 2], "d_second": [0.5, 3], "hit": [True, False]}
-    )
-    assert charts.replication(table, "first", "second").to_dict()["title"].startswith("Do the effects")
-
-
 def test_rule_is_blind_to_the_group_only_for_none(stimuli):
     prompts = asked(stimuli, study="group_labels", cues=("music",))
     for name, alike in (("none", True), ("planted", False)):

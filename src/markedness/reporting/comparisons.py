@@ -7,7 +7,9 @@ from typing import Any
 import pandas as pd
 
 
-def charts(differences: pd.DataFrame, overlap: pd.DataFrame, replication: pd.DataFrame) -> dict[str, Any]:
+def charts(
+    differences: pd.DataFrame, overlap: pd.DataFrame, replication: pd.DataFrame, effects: pd.DataFrame
+) -> dict[str, Any]:
     """File stem -> altair chart; what has no rows has no chart."""
     made = {}
     known = differences[differences["difference"].notna()]
@@ -17,6 +19,8 @@ def charts(differences: pd.DataFrame, overlap: pd.DataFrame, replication: pd.Dat
         made["word_overlap"] = _overlap(overlap[overlap["jaccard"].notna()])
     if len(replication) and replication["share"].notna().any():
         made["replication"] = _replication(replication)
+    if len(effects):
+        made["replicated_effects"] = _effects(effects)
     return made
 
 
@@ -69,6 +73,30 @@ def _replication(rows: pd.DataFrame) -> Any:
     point = base.mark_point(filled=True, size=60).encode(x="share:Q")
     expected = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(float(rows["expected"].iloc[0])))
     return expected + interval + point
+
+
+def _effects(rows: pd.DataFrame) -> Any:
+    """Cohen's d of each effect in two models against each other; of many pairs the first six."""
+    import altair as alt
+
+    rows = rows.assign(
+        pair=rows["model_a"] + " (across) and " + rows["model_b"] + " (up)",
+        outcome=rows["hit"].map({True: "replicates", False: "does not"}),
+    )
+    rows = rows[rows["pair"].isin(rows["pair"].unique()[:6])]
+    shown = alt.Scale(domain=["replicates", "does not"], range=["#0072B2", "#D55E00"])
+    base = alt.Chart(rows)
+    line = base.mark_line(strokeDash=[3, 3], color="#8C959C").encode(x="d_first:Q", y="d_first:Q")
+    point = base.mark_point(filled=True, size=50).encode(
+        x=alt.X("d_first:Q", title="Cohen's d in the first"),
+        y=alt.Y("d_second:Q", title="Cohen's d in the second"),
+        color=alt.Color("outcome:N", title="first in second", scale=shown),
+        shape=alt.Shape("comparison:N", title="comparison"),
+        tooltip=["comparison", "cue", "d_first", "d_second", "hit"],
+    )
+    layered = (line + point).properties(width=240, height=240)
+    facet = layered.facet(alt.Facet("pair:N", title=None, sort=None), columns=2)
+    return facet.properties(title="Effects of two models against each other (dashed: equal)")
 
 
 def sentences(differences: pd.DataFrame, limit: int = 20) -> list[str]:

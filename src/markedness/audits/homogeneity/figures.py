@@ -132,30 +132,5 @@ def similarity(table: pd.DataFrame) -> Any:
     return (bars + points).properties(title=title, height=alt.Step(18))
 
 
-def replication(table: pd.DataFrame, first: str, second: str) -> Any:
-    """Effects of two studies or models against each other, coloured by whether the first replicates in the second.
-
-    ``table`` is that of `markedness.stats.replication.replication`.
-    """
-    import altair as alt
-
-    rows = table.assign(outcome=table["hit"].map({True: "replicates", False: "does not"}))
-    both = rows[["d_first", "d_second"]].to_numpy(float)
-    span = [both.min(), both.max()] if len(both) else [0.0, 1.0]
-    line = alt.Chart(pd.DataFrame({"d": span})).mark_line(strokeDash=[3, 3], color="#6E6E6E").encode(x="d:Q", y="d:Q")
-    points = (
-        alt.Chart(rows)
-        .mark_point()
-        .encode(
-            x=alt.X("d_first:Q", title=f"Cohen's d in {first}"),
-            y=alt.Y("d_second:Q", title=f"Cohen's d in {second}"),
-            color=alt.Color("outcome:N", title="Effect", sort=["replicates", "does not"]),
-            shape=alt.Shape("comparison:N", title="Comparison"),
-            tooltip=["comparison", "cue", "d_first", "d_second", "hit"],
-        )
-    )
-    return (line + points).properties(title=f"Do the effects of {first} replicate in {second}?", width=360, height=360)
-
-
 def _words(cues: pd.Series) -> pd.Series:
     return cues.astype(str).str.replace("_", " ")
