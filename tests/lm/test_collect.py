@@ -97,6 +97,33 @@ def test_collect_after_429_retries_until_it_is_answered(tmp_path: Path) -> None:
     assert model.asked.count(("text 0", 1)) == 3 and counts.failed == 0
 
 
+def test_collect_request_that_waits_gives_its_place_to_others(tmp_path: Path) -> None:
+    def fails_first(draw: Draw, attempt: int) -> None:
+        if draw.prompt.group == "g0" and attempt == 1:
+            raise RetryLater("HTTP 500", retry_after=0.05)
+
+    model = ToyModel(fails_first)
+    model.concurrency = 1
+    counts = Counts()
+    with Ledger(tmp_path / "m.jsonl") as ledger:
+        asyncio.run(collect(model, prompts(5, 1), ledger, counts))
+    assert [text for text, _ in model.asked] == ["text 0", "text 1", "text 2", "text 3", "text 4", "text 0"]
+    assert counts.answered == 5
+
+
+def test_collect_requests_that_wait_are_not_without_number(tmp_path: Path) -> None:
+    most = 0
+
+    def fails(draw: Draw, attempt: int) -> None:
+        nonlocal most
+        tasks = len(asyncio.all_tasks())
+        most = max(most, tasks)
+        raise RetryLater("HTTP 500")
+
+    _, counts = gather(ToyModel(fails), prompts(60), tmp_path / "m.jsonl")
+    assert counts.failed == 120 and most <= 3 * ToyModel.concurrency + 2
+
+
 def test_collect_attempts_run_out_with_the_reason(tmp_path: Path) -> None:
     def down(draw: Draw, attempt: int) -> None:
         if draw.sample == 1:

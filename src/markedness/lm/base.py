@@ -30,10 +30,12 @@ class RequestFailed(Exception):  # noqa: N818
 class RetryLater(Exception):  # noqa: N818
     """The server may answer later: 408, 409, 429, 5xx or a broken connection."""
 
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+    def __init__(self, reason: str, retry_after: float | None = None, *, overloaded: bool = False) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
         """Seconds the server asked to wait; None when it did not say."""
+        self.overloaded = overloaded
+        """The server has too much to do (429, 503, no answer in time), so others wait as well."""
 
 
 @dataclass(frozen=True, slots=True)

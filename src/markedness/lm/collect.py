@@ -233,7 +233,7 @@ class Run:
             async with asyncio.TaskGroup() as group:
                 for batch in self._batches(missing):
                     await self.pace.place()
-                    while not self._allowed(batch) and self.pace.under_way > 1:
+                    while not self._allowed(batch) and self.pace.under_way + self.pace.resting > 1:
                         # what is under way may turn out cheaper than it could have been
                         self.pace.leave()
                         await asyncio.sleep(0.01)
@@ -291,11 +291,12 @@ class Run:
                 self._unserved(str(error) if error.refused else None)
                 return [Completion(finish_reason=error.finish_reason, error=str(error))] * len(draws)
             except RetryLater as error:
-                self.pace.pushed_back(error.retry_after and min(error.retry_after, self.patience.max_wait))
+                if error.overloaded:
+                    self.pace.pushed_back(error.retry_after and min(error.retry_after, self.patience.max_wait))
                 if attempt >= self.patience.max_attempts or self.given_up:
                     self._unserved(str(error))
                     return [Completion(error=f"{error} ({attempt} attempts)")] * len(draws)
-                await asyncio.sleep(self.wait(attempt, error.retry_after))
+                await self.pace.rest(self.wait(attempt, error.retry_after))
             else:
                 self._unserved(None)
                 self.pace.answered(clock() - started)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ESTIMATOR = "top_logprobs_renormalised"
 RETRIED = frozenset({408, 409, 429})
 """Beside every 5xx."""
+OVERLOADED = frozenset({429, 503, 529})
+"""Statuses that say the server has too much to do."""
 _SPACES = " \t\n▁Ġ"
 """White space, and how SentencePiece and byte-level BPE write it where a server does not decode tokens."""
 
@@ -156,7 +158,8 @@ class OpenAIServer:
             later = retry_after(error.response.headers)
             raise self.refusal(error.status_code, str(detail or error.message), error.code, later, scored) from None
         except (openai.APIConnectionError, ClientError, OSError) as error:  # TimeoutError is an OSError
-            raise RetryLater(self.redact(_connection_reason(error, timeout))) from None
+            reason, late = _connection_reason(error, timeout)
+            raise RetryLater(self.redact(reason), overloaded=late) from None
         except openai.APIError as error:
             raise RequestFailed(self.redact(f"the openai package refused the answer: {error}")) from None
 
@@ -167,7 +170,7 @@ class OpenAIServer:
         detail = self.redact(" ".join(detail.split()))[:500]
         reason = f"HTTP {status}: {detail}"
         if status in RETRIED or status >= 500:
-            return RetryLater(reason, later)
+            return RetryLater(reason, later, overloaded=status in OVERLOADED)
         if scored and status in (400, 422) and "logprob" in detail.lower():
             self._unscored = f"the server of {self.config.model} serves no token probabilities ({reason})"
             return RequestFailed(self._unscored, finish_reason=UNSUPPORTED)
@@ -239,13 +242,13 @@ def _api_key(config: OpenAIModel) -> str:
     return key or NO_KEY
 
 
-def _connection_reason(error: BaseException, timeout: float) -> str:
-    """What lies at the bottom of a connection error."""
+def _connection_reason(error: BaseException, timeout: float) -> tuple[str, bool]:
+    """What lies at the bottom of a connection error, and whether it is that no answer came in time."""
     while error.__cause__ is not None and not isinstance(error, TimeoutError):
         error = error.__cause__
     if isinstance(error, TimeoutError):
-        return f"no answer within {timeout:g} s"
-    return f"connection failed: {type(error).__name__} {error}".strip()
+        return f"no answer within {timeout:g} s", True
+    return f"connection failed: {type(error).__name__} {error}".strip(), False
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -16,9 +16,9 @@ class Pace:
     """Additive increase, multiplicative decrease.
 
     Latency and answers are looked at in windows of as many answers as there are places. A server that pushes
-    back (429, 5xx, no answer) halves the places, once per window, and is left alone for as long as it asks.
-    One that gets slower without answering more takes a tenth of them. Else they grow: doubled until the first
-    such sign, by a sixteenth after it.
+    back (429, 503, no answer in time) halves the places, once per window, and is left alone for as long as it
+    asks. One that gets slower without answering more takes a tenth of them. Else they grow: doubled until the
+    first such sign, by a sixteenth after it. A request that waits for its next attempt gives its place to others.
 
     Parameters
     ----------
@@ -33,6 +33,8 @@ class Pace:
         self.most = most
         self.limit = float(min(most, max(least, START)))
         self.under_way = 0
+        self.resting = 0
+        """Requests that wait for their next attempt."""
         self._clock = clock or asyncio.get_running_loop().time
         self._free = asyncio.Event()
         self._resume_at = 0.0
@@ -47,17 +49,29 @@ class Pace:
         self._latency = 0.0
         self._pushed = False
 
-    async def place(self) -> None:
-        """Wait for a free place and take it; for one caller."""
+    async def place(self, *, again: bool = False) -> None:
+        """Wait for a free place and take it; a new request also waits while many others wait to be tried again."""
         while True:
             pause = self._resume_at - self._clock()
-            if pause <= 0 and self.under_way < int(self.limit):
+            crowded = self.resting >= 2 * self.most and not again
+            if pause <= 0 and self.under_way < int(self.limit) and not crowded:
                 break
             self._free.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause if pause > 0 else None):
                     await self._free.wait()
         self.under_way += 1
+
+    async def rest(self, seconds: float) -> None:
+        """Give the place back, wait, and take one again."""
+        self.leave()
+        self.resting += 1
+        try:
+            await asyncio.sleep(seconds)
+            await self.place(again=True)
+        finally:
+            self.resting -= 1
+            self._free.set()
 
     def leave(self) -> None:
         """Give the place back."""
