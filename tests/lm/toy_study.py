@@ -85,9 +85,9 @@ def main() -> None:
     else:
         params = params_file.load(options.folder / "params.yaml")
     rng = random.Random(7)
-    most = 2 * options.requests * BYTES_PER_ANSWER // options.kills
+    most = options.requests * BYTES_PER_ANSWER // options.kills
     kills = sum(
-        not run_and_die(params, options.audit, rng.choice((0, 1, 1, 1)) * rng.randrange(most), rng.uniform(0, 0.03))
+        not run_and_die(params, options.audit, rng.choice((0, 1, 1, 1)) * rng.randrange(most), rng.uniform(0, 0.01))
         for _ in range(options.kills)
     )
     counts = pipeline.generate(params, options.audit, "toy", say=lambda line: None)
