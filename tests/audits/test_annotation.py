@@ -14,7 +14,8 @@ import pytest
 from scipy import stats
 
 from markedness.audits.annotation import clean, controls, evaluate, featurize, generate
-from markedness.pipeline import _rows
+from markedness.params import load
+from markedness.pipeline import STAGES, _rows
 from markedness.records import Axis, Completion, Prompt, Value
 from markedness.store import Store
 
@@ -362,18 +363,49 @@ def test_one_paradigm_alone_and_a_single_pair_leave_nan_not_zero():
 
 
 def test_across_models_corrects_over_all_and_counts_directions():
-    rng = np.random.default_rng(4)
     params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=80), dialect=DIALECT)
-    tables = {}
-    for model, gap in (("a", -0.4), ("b", -0.4), ("c", 0.0)):
-        made = units(ask(params, annotator({("Black", "poor"): gap}), seed=5))
-        tables[model] = dict(evaluate.evaluate(made, FAST, rng).tables)
-    found = evaluate.across_models(tables)
+    features = {
+        model: units(ask(params, annotator({("Black", "poor"): gap}), seed=5))
+        for model, gap in (("a", -0.4), ("b", -0.4), ("c", 0.0))
+    }
+    found = evaluate.across(features, pd.DataFrame(), FAST)
+    assert evaluate.across({"a": features["a"]}, pd.DataFrame(), FAST) == {}
     gaps = found["annotation_gaps"].query("paradigm == 'names'")
     assert len(gaps) == 3 * 8
     assert gaps["q"].to_numpy() == pytest.approx(stats.false_discovery_control(gaps["p"]))
     row = found["annotation_direction"].set_index(["paradigm", "group", "task"]).loc["names", "Black", "poor"]
     assert row["n_models"] == 3 and row["same_sign"] >= 2 and row["mean_gap"] < 0 and row["n_significant"] >= 1
+
+
+def test_stored_judgments_with_columns_of_their_own_go_through_the_pipeline(tmp_path):
+    rng = np.random.default_rng(2)
+    names = [
+        {"cond": group, "q": task, "p": f"{pair}", "v": f"v{pair % 5}", "ans": str(int(rng.random() < rate))}
+        for pair in range(60)
+        for task in ("hireable", "a task of theirs")
+        for group, rate in (("b", 0.9), ("w", 0.1))
+    ]
+    dialect = [
+        {"dial": d, "q": "angry", "p": f"t{i % 5}", "v": f"t{i % 5}", "ans": "1"} for i in range(20) for d in "as"
+    ]
+    pd.DataFrame(names + dialect).to_csv(tmp_path / "judgments.csv", index=False)
+    source = {
+        "path": "judgments.csv",
+        "columns": {"group": "cond", "dialect": "dial", "task": "q", "pair": "p", "vignette": "v", "y": "ans"},
+        "values": {"group": {"b": "Black", "w": "White"}, "dialect": {"a": "AAVE", "s": "SAE"}},
+    }
+    content = {"audits": ["annotation"], "models": {"old": {"backend": "corpus", "annotation": source}}}
+    (tmp_path / "params.yaml").write_text(json.dumps(content), encoding="utf-8")
+    loaded = load(tmp_path / "params.yaml")
+    for stage in STAGES:
+        STAGES[stage](loaded, "annotation", "old", say=lambda _: None)
+    gaps = pd.read_csv(tmp_path / "results/annotation/old/tables/gaps.csv")
+    assert gaps[["group", "task", "n_pairs"]].to_numpy().tolist() == [
+        ["Black", "hireable", 60], ["Black", "a task of theirs", 60],
+    ]  # fmt: skip
+    assert gaps["gap"].between(0.5, 1).all() and gaps["significant"].all()
+    row = pd.read_csv(tmp_path / "results/annotation/old/tables/dialect_gaps.csv").iloc[0]
+    assert row[["task", "gap", "n_texts"]].to_list() == ["angry", 0, 5] and np.isnan(row["t"])
 
 
 # ---------------------------------------------------------------- simulation

@@ -78,11 +78,12 @@ def read_corpus(
     if len(axes):
         present = [axis for axis in axes if axis in rows]
         # one name per combination, not per row: stored judgments come by the million
-        rows["group"] = ""
         if present:
             combos = rows[present].drop_duplicates().itertuples(index=False)
             names = pd.Index([group_name(dict(zip(present, combo, strict=True)), axes) for combo in combos])
             rows["group"] = names[rows.groupby(present, sort=False, dropna=False).ngroup().to_numpy()].astype("str")
+        else:
+            rows["group"] = ""
     if "prompt_id" not in rows:
         rows["prompt_id"] = rows.get("prompt", "")
     for name in ("prompt", "text", "group"):

@@ -96,47 +96,45 @@ def scores(features: pd.DataFrame, params: Params) -> dict[str, float]:
     return found
 
 
-def across_models(tables: Mapping[str, Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+def across(features: Mapping[str, pd.DataFrame], versions: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:
     """What only several models show: one family of all their cells, and the direction they share.
 
     Parameters
     ----------
-    tables
-        Model -> the tables of its `Evaluation`, "gaps" and "dialect_gaps" among them.
+    features
+        Model -> its features; scripted controls among them count as models.
+    versions
+        Not used: every model takes part.
+    params
+        As of `evaluate`.
 
     Returns
     -------
     dict
-        ``annotation_gaps``: the cells of all models with ``model`` and ``q``, Benjamini-Hochberg over models x tasks
-        x groups, the family of the paper. ``annotation_direction``: per group and task (dialect: group is the
-        dialect) mean gap, sd over models, models with its sign, consistency, and models with a significant cell
-        (``n_significant``, q < 0.05).
+        ``annotation_gaps``: the cells of all models with ``model`` and ``q``: Benjamini-Hochberg over models x tasks x
+        groups for names, within a model for dialect, the families of the paper. ``annotation_direction``: per group and
+        task (dialect: group is the dialect) mean gap, sd over models, models with its sign, consistency, and
+        ``n_significant``, models with q below 1 - confidence level. Empty with fewer than two models.
     """
+    measured = {model: table for model, table in features.items() if "paradigm" in table}
+    if len(measured) < 2:
+        return {}
     made = []
-    for paradigm, stem in (("names", "gaps"), ("dialect", "dialect_gaps")):
-        family = [
-            table[stem][["group", "task", "gap", "ci_low", "ci_high", "p", "p_adjusted"]].assign(
-                model=model, paradigm=paradigm
-            )
-            for model, table in tables.items()
-            if stem in table and len(table[stem])
+    for paradigm, tabulate in (("names", _gaps), ("dialect", _dialect_gaps)):
+        tables = [
+            tabulate(_part(table, paradigm), params.confidence_level).assign(model=model, paradigm=paradigm)
+            for model, table in measured.items()
         ]
-        if not family:
-            continue
-        cells = pd.concat(family, ignore_index=True)
-        # the paper corrects names over all models, dialect within each
+        columns = ["model", "paradigm", "group", "task", "gap", "ci_low", "ci_high", "p", "p_adjusted"]
+        cells = pd.concat([table[columns] for table in tables if len(table)] or [tables[0][columns]], ignore_index=True)
         cells["q"] = benjamini_hochberg(cells["p"]) if paradigm == "names" else cells["p_adjusted"]
         made.append(cells)
-    if not made:
-        return {}
-    gaps = pd.concat(made, ignore_index=True)
+    gaps = pd.concat([cells for cells in made if len(cells)] or made, ignore_index=True)
     direction = directional_consistency(gaps, ["paradigm", "group", "task"])
-    found = gaps[gaps["q"] < 0.05].groupby(["paradigm", "group", "task"]).size().rename("n_significant")
-    direction = (
-        direction.merge(found.reset_index(), how="left").fillna({"n_significant": 0}).astype({"n_significant": int})
-    )
-    columns = ["model", "paradigm", *(name for name in gaps if name not in ("model", "paradigm"))]
-    return {"annotation_gaps": gaps[columns], "annotation_direction": direction}
+    found = gaps[gaps["q"] < 1 - params.confidence_level].groupby(["paradigm", "group", "task"]).size()
+    direction = direction.merge(found.rename("n_significant").reset_index(), how="left")
+    direction["n_significant"] = direction["n_significant"].fillna(0).astype(int)
+    return {"annotation_gaps": gaps, "annotation_direction": direction}
 
 
 # ---------------------------------------------------------------- tables
@@ -234,8 +232,9 @@ def _missing(features: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
     table["missing"] = table[list(REASONS)].sum(axis=1)
     table["n"] += table["missing"]
     table["rate"] = (table["missing"] / table["n"]).where(table["n"] > 0)
+    asked = table["n"].where(table["n"] > 0)
     table["ci_low"], table["ci_high"] = proportion_confint(
-        table["missing"], table["n"], alpha=1 - confidence_level, method="wilson"
+        table["missing"], asked, alpha=1 - confidence_level, method="wilson"
     )
     tests = table.groupby(["paradigm", "task"], sort=False)[["n", "missing"]].apply(_differs).reset_index()
     single = tests["task"] != "all tasks"
@@ -402,7 +401,7 @@ def _notes(gaps: pd.DataFrame, dialect_gaps: pd.DataFrame, missing: pd.DataFrame
                 "it."
             )
         good, bad = (_mean(_yes_rate(table[table["valence"] == valence])) for valence in (1, -1))
-        if min(good, bad) > YES_TO_ALL or max(good, bad) < NO_TO_ALL:
+        if (good > YES_TO_ALL and bad > YES_TO_ALL) or (good < NO_TO_ALL and bad < NO_TO_ALL):
             notes.append(
                 f"In the {paradigm} paradigm the model says yes to {good:.0%} of the texts on tasks that are "
                 f"favorable to the person and to {bad:.0%} on unfavorable ones: it answers alike whatever is asked, "
