@@ -56,7 +56,9 @@ CARD = Card(
             title="Effects pooled over cues",
             formula="Random effects, tau^2 by restricted maximum likelihood, Wald interval; standard errors from the "
             "published intervals of d, (upper - lower) / 3.92. The prediction interval is where d would lie in "
-            "one more cue",
+            "one more cue. These errors are far smaller than the sampling error, and cues share names: with few "
+            "cues the pooled d of a model that ignores the group excludes 0 too often (see control-none). Judge "
+            "by differences",
             n="k cues",
             correction="none",
             source=f"{_PAPER} Section 2.5, table 2",
@@ -79,7 +81,7 @@ CARD = Card(
         ),
         "pooled_d": Measure(
             title="Pooled effect",
-            formula="See meta_analysis",
+            formula="See meta_analysis: as published, and no test; judge by pd_difference",
             n="k cues",
             correction="none",
             source=f"{_PAPER} Table 2",

@@ -404,6 +404,11 @@ def _notes(features: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> list[s
     if "effects" in tables and tables["effects"]["d"].isna().any():
         missing = tables["effects"][tables["effects"]["d"].isna()]
         notes.append(f"{len(missing)} effects are not estimated: all replicates of both groups are the same.")
+    if "meta_analysis" in tables:
+        notes.append(
+            "Pooled d and its p are computed as published; their errors leave out most of the sampling error, so that "
+            "they find effects where there are none. Judge by the mean differences and their null."
+        )
     if "similarity" in tables:
         cues = features.loc[features["kind"].eq("text"), "cue"].nunique()
         notes.append(f"{cues} cues hold longer texts: they are compared by sentence embeddings, not by categories.")
