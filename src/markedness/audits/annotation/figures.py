@@ -38,13 +38,13 @@ def _name_gaps(gaps: pd.DataFrame) -> Any:
         )
         base = alt.Chart(data).encode(y=alt.Y("task:N", sort=list(data["task"])[::-1], title=None))
         interval = base.mark_rule().encode(
-            x=alt.X("ci_low_vignette:Q", scale=scale, title="gap (share of pairs)"), x2="ci_high_vignette:Q"
+            x=alt.X("ci_low_vignette:Q", scale=scale, title="gap (difference of yes-rates)"), x2="ci_high_vignette:Q"
         )
         dot = base.mark_point().encode(
             x=alt.X("gap:Q", scale=scale),
             color=alt.Color(
                 "significant:N",
-                title="significant after correction",
+                title="significant",
                 scale=alt.Scale(domain=["yes", "no"], range=["#D55E00", "#6E6E6E"]),
             ),
             tooltip=["task", "gap", "ci_low_vignette", "ci_high_vignette", "p_adjusted", "n_pairs"],
@@ -52,7 +52,7 @@ def _name_gaps(gaps: pd.DataFrame) -> Any:
         zero = alt.Chart(pd.DataFrame({"gap": [0]})).mark_rule(strokeDash=[4, 3]).encode(x="gap:Q")
         panels.append(alt.layer(zero, interval, dot).properties(title=str(group), width=240))
     reference = ", ".join(gaps["reference"].astype(str).unique())
-    return alt.hconcat(*panels).properties(
+    return alt.concat(*panels, columns=2).properties(
         title=alt.TitleParams(
             "What a name changes in the labels",
             subtitle=f"Yes-rate with the group's names minus {reference} names, same text; intervals by vignette",
