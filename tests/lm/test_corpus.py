@@ -66,7 +66,7 @@ def test_read_corpus_of_several_files_counts_rows_in_each(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", r"path: .*texts\.csv cannot be read as \.csv"),
+        (b"", r"path: .*texts\.csv is empty; name a file with texts"),
         (b"text,race\n", r"path: texts\.csv holds no rows; name a file with texts"),
         (b"words,race\nx,Black\n", r"columns\.text: .*has no column 'text'; it has words, race"),
         (b"text,race\n\xff\xfe broken,Black\n", r"texts\.csv is not UTF-8 \(byte \d+\); save it as UTF-8"),

@@ -106,6 +106,8 @@ def _read(path: Path, where: str) -> pd.DataFrame:
             table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ModelError(f"{where}.path: {path} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
+    except pd.errors.EmptyDataError as error:
+        raise ModelError(f"{where}.path: {path} is empty; name a file with texts") from error
     except (ValueError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ModelError(f"{where}.path: {path} cannot be read as {path.suffix or 'CSV'}: {reason}") from error

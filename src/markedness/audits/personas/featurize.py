@@ -180,7 +180,7 @@ def _labelings(corpus: pd.DataFrame, axes: Axes) -> dict[str, pd.Series]:
     labelings = {axis: corpus.loc[has, axis].astype(str) for axis, has in fixed.items()}
     if len(axes) > 1:
         labelings["intersection"] = corpus.loc[np.logical_and.reduce(list(fixed.values())), "group"].astype(str)
-    return labelings
+    return {name: labels for name, labels in labelings.items() if len(labels)}
 
 
 def _with_article(label: str) -> str:
