@@ -140,6 +140,18 @@ def report(params: ParamsFile = DEFAULT) -> None:
 
 
 @app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="Where to: <folder>/<audit>/<model>/.")] = Path("paper"),
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Write tables as LaTeX and Markdown and figures as PDF and SVG, for a paper."""
+    loaded = _load(params)
+    from markedness import study
+
+    study.export(loaded, folder)
+
+
+@app.command()
 def track(params: ParamsFile = DEFAULT) -> None:
     """Tell MLflow what is new: sqlite:///mlflow.db, or MLFLOW_TRACKING_URI."""
     loaded = _load(params)

@@ -174,6 +174,15 @@ def report(params: Params, say: Report = print) -> None:
             say(f"report: {len(pages.results)} results of {len(params.run)} models, open {path}")
 
 
+def export(params: Params, folder: Path, say: Report = print) -> None:
+    """Every table as LaTeX and Markdown, every figure as PDF and SVG, under one folder."""
+    from markedness.reporting.export import export as write
+
+    store = Store(params.root)
+    found = [r for a in params.audits for m in params.run if (r := read(store, a, m, audits.card(a)))]
+    say(f"export: {write(store, found, folder)} files in {folder}")
+
+
 def track(params: Params, say: Report = print) -> None:
     """Tell MLflow what came out; nothing changed, nothing logged."""
     from markedness import tracking

@@ -1,0 +1,80 @@
+"""Tables and figures in the forms that a paper takes: LaTeX, Markdown, PDF and SVG."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from markedness.reporting.figures import pdf
+from markedness.reporting.report import shown
+from markedness.reporting.results import Result, words
+from markedness.store import Store
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+}  # fmt: skip
+
+
+def export(store: Store, results: list[Result], folder: Path) -> int:
+    """Write every table as .tex and .md and every figure as .pdf and .svg; return how many files."""
+    made = 0
+    for result in results:
+        place = folder / result.audit / result.model
+        for stem in result.tables:
+            table, title = result.table(stem), _title(result, stem)
+            store.write_bytes(place / f"{stem}.tex", latex(table, title, f"tab:{result.audit}-{stem}").encode())
+            store.write_bytes(place / f"{stem}.md", markdown(table).encode())
+            made += 2
+        for stem, specification in result.figures.items():
+            store.write_bytes(place / f"{stem}.pdf", pdf(specification))
+            store.write_bytes(place / f"{stem}.svg", (result.folder / "figures" / f"{stem}.svg").read_bytes())
+            made += 2
+    return made
+
+
+def latex(table: pd.DataFrame, title: str, label: str) -> str:
+    """A booktabs table of its own, long enough for any number of rows; every cell is escaped."""
+    numeric = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
+    lines = [
+        "% needs \\usepackage{booktabs,longtable}",
+        f"\\begin{{longtable}}{{{''.join('r' if n else 'l' for n in numeric)}}}",
+        f"\\caption{{{_escaped(title)}}}\\label{{{label}}}\\\\",
+        "\\toprule",
+        " & ".join(_escaped(words(str(column))) for column in table) + " \\\\",
+        "\\midrule\\endhead",
+        *(" & ".join(_escaped(_cell(value)) for value in row) + " \\\\" for row in table.itertuples(index=False)),
+        "\\bottomrule",
+        "\\end{longtable}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A Markdown table; signs that would end a cell or start markup are escaped."""
+    rule = ["---:" if pd.api.types.is_numeric_dtype(table[column]) else "---" for column in table]
+    rows = [[words(str(column)) for column in table], rule]
+    rows += [[_plain(_cell(value)) for value in row] for row in table.itertuples(index=False)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def _title(result: Result, stem: str) -> str:
+    measure = result.card.measures.get(stem)
+    return f"{measure.title if measure else words(stem)}, {result.model}"
+
+
+def _cell(value: Any) -> str:
+    if value is None or value is pd.NA or value != value:
+        return ""
+    return shown(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in " ".join(text.split()))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", " ".join(text.split()))

@@ -1,0 +1,34 @@
+"""Tables for papers: every sign that means something there is escaped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from markedness.reporting.export import export, latex, markdown
+from markedness.reporting.report import Pages
+
+TABLE = pd.DataFrame({"word_group": ["50% & more_", "a|b\n<i>"], "z": [1.23456, float("nan")]})
+
+
+def test_latex_escapes_cells_and_aligns_numbers() -> None:
+    text = latex(TABLE, "Words of 100%", "tab:words")
+    assert r"\begin{longtable}{lr}" in text
+    assert r"50\% \& more\_ & 1.23 \\" in text
+    assert r"a|b \textless{}i\textgreater{} &  \\" in text
+    assert r"\caption{Words of 100\%}\label{tab:words}" in text
+
+
+def test_markdown_keeps_one_row_a_line() -> None:
+    assert markdown(TABLE).splitlines() == [
+        "| Word group | Z |", "| --- | ---: |", r"| 50% & more\_ | 1.23 |", r"| a\|b \<i\> |  |",
+    ]  # fmt: skip
+
+
+def test_export_writes_each_table_twice_and_each_figure_as_pdf(pages: Pages, tmp_path: Path) -> None:
+    result = pages.results["personas", "tiny"]
+    made = export(pages.store, [result], tmp_path / "paper")
+    names = {path.name for path in (tmp_path / "paper" / "personas" / "tiny").iterdir()}
+    assert names == {"marked_words.tex", "marked_words.md", "share.tex", "share.md", "share.pdf", "share.svg"}
+    assert made == len(names)
