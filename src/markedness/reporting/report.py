@@ -141,7 +141,8 @@ def _lead(pages: Pages, model: str) -> str:
     if config.backend == "corpus":
         return "Texts that existed already, measured like a model's answers."
     name = getattr(config, "model", None) or Path(config.path).name
-    return f"{name}, asked {_backend(config)}."
+    small = " A small base model: it shows the method at work, not the state of the art."
+    return f"{name}, asked {_backend(config)}.{small if getattr(config, 'gguf_package', None) else ''}"
 
 
 def _backend(config: Any) -> str:
