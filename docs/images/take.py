@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -18,9 +20,16 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
 )  # fmt: skip
+# Model training instead of GenAI, and no assistant beside the table.
+PLAIN = """
+for (const name of ['Model training']) [...document.querySelectorAll('button, label, [role=radio], [role=tab], span')]
+  .filter((e) => e.textContent.trim() === name).pop()?.click();
+document.querySelector('[aria-label*="lose"]')?.click();
+"""
 
 
 def browser(width: int, height: int) -> webdriver.Chrome:
+    """A headless Chromium with an empty profile."""
     options = webdriver.ChromeOptions()
     options.binary_location = str(shutil.which("chromium"))
     for flag in (*FLAGS, f"--user-data-dir={tempfile.mkdtemp()}", f"--window-size={width},{height}"):
@@ -29,6 +38,7 @@ def browser(width: int, height: int) -> webdriver.Chrome:
 
 
 def shoot(driver: webdriver.Chrome, address: str, name: str, wait: float, script: str = "") -> None:
+    """One page, once it is drawn."""
     driver.get(address)
     time.sleep(wait)
     if script:
@@ -38,6 +48,7 @@ def shoot(driver: webdriver.Chrome, address: str, name: str, wait: float, script
 
 
 def main(study: Path) -> None:
+    """The four pictures."""
     driver = browser(1280, 1400)
     shoot(driver, (study / "reports" / "index.html").resolve().as_uri(), "index", 2)
     card = next(path for path in sorted((study / "reports").glob("*.html"), reverse=True)
@@ -58,13 +69,16 @@ def main(study: Path) -> None:
                 break
             except OSError:
                 time.sleep(1)
-        driver = browser(1600, 700)
-        shoot(driver, f"{address}/#/experiments/1/runs?viewStateShareKey=headline", "mlflow-runs", 20)
-        shoot(driver, f"{address}/#/experiments/1/models", "mlflow-models", 12)
+        driver = browser(1900, 640)
+        driver.get(address)
+        time.sleep(8)
+        driver.execute_script(PLAIN)
+        time.sleep(2)
+        shoot(driver, f"{address}/#/experiments/1/models", "mlflow-models", 15)
+        shoot(driver, f"{address}/#/experiments/1/runs?viewStateShareKey=headline", "mlflow-runs", 45)
         driver.quit()
     finally:
-        server.terminate()
-        server.wait(30)
+        os.killpg(server.pid, signal.SIGTERM)
 
 
 if __name__ == "__main__":

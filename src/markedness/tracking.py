@@ -224,8 +224,10 @@ def _log_model(client: MlflowClient, experiment_id: str, parent: str, run: Model
     from mlflow.entities import LoggedModelOutput
 
     params = {key: value for key, value in flat(run.params).items() if key.startswith(f"models.{run.model}.")}
+    # In place of MLflow's own tags: the path of the running script and the name of the user.
+    tags = {**common, FINGERPRINT: run.fingerprint, "mlflow.source.name": "markedness", "mlflow.user": ""}
     model = mlflow.create_external_model(
-        name=run.model, source_run_id=parent, tags={**common, FINGERPRINT: run.fingerprint}, params=params,
+        name=run.model, source_run_id=parent, tags=tags, params=params,
         model_type="language-model", experiment_id=experiment_id,
     )  # fmt: skip
     client.log_outputs(parent, [LoggedModelOutput(model.model_id, 0)])
