@@ -40,6 +40,8 @@ def study(url: str) -> dict[str, Any]:
     shipped["models"]["served"] = {"backend": "openai", "model": "test-model", "base_url": url}
     shipped["personas"]["axes"] = AXES
     shipped["personas"]["generate"] |= {"samples": 4}
+    shipped["personas"]["featurize"] |= {"embeddings": None, "svm": {"enabled": False}}  # not what is shared
+    shipped["personas"]["evaluate"] |= {"n_permutations": 20, "n_resamples": 100}
     return shipped
 
 
