@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from markedness import params
 from markedness.params import ParamsError
@@ -62,3 +64,11 @@ def test_load_reports_every_fault_at_once(tmp_path: Path) -> None:
 def test_load_of_a_missing_file_says_where_it_looked(tmp_path: Path) -> None:
     with pytest.raises(ParamsError, match="no such file"):
         params.load(tmp_path / "params.yaml")
+
+
+def test_shipped_pipeline_names_only_keys_of_the_shipped_params() -> None:
+    root = Path(__file__).parents[1]
+    content = yaml.safe_load((root / "params.yaml").read_text(encoding="utf-8"))
+    used = set(re.findall(r"\$\{(?!item\.)([a-z_]+)\}", (root / "dvc.yaml").read_text(encoding="utf-8")))
+    assert used == {"audits", "run", "tolerated_failures"}
+    assert used <= set(content)

@@ -58,15 +58,16 @@ def _load(path: Path, audit: str | None = None, model: str | None = None):  # ty
     return loaded
 
 
-def _run(names: tuple[str, ...], audit: str, model: str, path: Path) -> None:
+def _run(names: tuple[str, ...], audit: str, model: str, path: Path, tolerate: float = 0.0) -> None:
     params = _load(path, audit, model)
     from markedness import pipeline
 
-    failed = 0
+    failed = requested = 0
     for name in names:
         counts = pipeline.STAGES[name](params, audit, model)
-        failed += counts.failed if counts is not None else 0
-    if failed:
+        if counts is not None:
+            failed, requested = failed + counts.failed, requested + counts.requested
+    if failed > tolerate * requested:
         raise typer.Exit(1)
 
 
@@ -87,12 +88,20 @@ def run(audit: Audit, model: Model, params: ParamsFile = DEFAULT, dry_run: DryRu
 
 
 @app.command()
-def generate(audit: Audit, model: Model, params: ParamsFile = DEFAULT, dry_run: DryRun = False) -> None:
+def generate(
+    audit: Audit,
+    model: Model,
+    params: ParamsFile = DEFAULT,
+    dry_run: DryRun = False,
+    tolerate: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of requests that may fail without exit status 1.")
+    ] = 0.0,
+) -> None:
     """Ask the model for what the ledger lacks."""
     if dry_run:
         _forecast(audit, model, params)
     else:
-        _run(("generate",), audit, model, params)
+        _run(("generate",), audit, model, params, tolerate)
 
 
 @app.command()

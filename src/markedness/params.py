@@ -29,6 +29,8 @@ class _Study(BaseModel):
     run: list[str] = Field(default_factory=list)
     models: dict[str, ModelConfig] = Field(min_length=1)
     seed: int = Field(default=0, ge=0)
+    tolerated_failures: float = Field(default=0.0, ge=0, le=1)
+    """Read by dvc.yaml: share of a stage's requests that may fail without stopping `dvc repro`."""
     prices: dict[str, Price] = Field(default_factory=dict)
     report: ReportParams = Field(default_factory=lambda: ReportParams())
     compare: CompareParams = Field(default_factory=lambda: CompareParams())

@@ -1,0 +1,48 @@
+"""The command line: exit statuses, and a help that is worth reading."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from markedness import pipeline
+from markedness.cli import app
+from markedness.lm.collect import Counts
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A study whose generate stage answers 96 of 100 requests."""
+    path = tmp_path / "params.yaml"
+    path.write_text("models: {m: {backend: scripted}}\n", encoding="utf-8")
+
+    def generate(*arguments: Any) -> Counts:
+        return Counts(requested=100, answered=96, failed=4)
+
+    monkeypatch.setitem(pipeline.STAGES, "generate", generate)
+    return str(path)
+
+
+@pytest.mark.parametrize(("tolerate", "status"), [(None, 1), ("0.03", 1), ("0.04", 0), ("0.05", 0)])
+def test_generate_with_failures_exits_1_unless_their_share_is_tolerated(
+    study: str, tolerate: str | None, status: int
+) -> None:
+    more = [] if tolerate is None else ["--tolerate", tolerate]
+    assert RUNNER.invoke(app, ["generate", "personas", "--model", "m", "--params", study, *more]).exit_code == status
+
+
+COMMANDS = "generate clean featurize evaluate run compare report track replicate names params corpora literature model"
+
+
+def test_help_names_every_command_of_the_design() -> None:
+    shown = RUNNER.invoke(app, ["--help"]).output
+    assert [command for command in COMMANDS.split() if f"\n  {command} " not in shown] == []
+
+
+def test_unknown_command_exits_2() -> None:
+    assert RUNNER.invoke(app, ["generat"]).exit_code == 2
