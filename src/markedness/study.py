@@ -46,10 +46,13 @@ def compare(params: Params, say: Report = print) -> pd.DataFrame:
     tables |= _across(params, features)
     for name, table in tables.items():
         store.write_csv(folder / f"{name}.csv", table)
-    from markedness.reporting.comparisons import charts, sentences
+    from markedness.reporting.comparisons import charts, gap_charts, sentences
     from markedness.reporting.figures import save
 
-    for name, chart in charts(differences, overlap, replication, effects).items():
+    made = charts(differences, overlap, replication, effects)
+    if "annotation_gaps" in tables:
+        made |= gap_charts(tables["annotation_gaps"])
+    for name, chart in made.items():
         save(chart, folder / "figures" / name)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     store.write_json(folder / "notes.json", sentences(differences))

@@ -24,6 +24,47 @@ def charts(
     return made
 
 
+def gap_charts(gaps: pd.DataFrame) -> dict[str, Any]:
+    """Label gaps over models: a panel per group, tasks by their mean gap, a point per model; dialect as bars."""
+    made = {}
+    names = gaps[gaps["paradigm"].eq("names") & gaps["gap"].notna()]
+    if len(names):
+        made["annotation_names"] = _name_gaps(names)
+    dialect = gaps[gaps["paradigm"].eq("dialect") & gaps["gap"].notna()]
+    if len(dialect):
+        made["annotation_dialect"] = _dialect_gaps(dialect)
+    return made
+
+
+def _name_gaps(rows: pd.DataFrame) -> Any:
+    import altair as alt
+
+    panels = []
+    for group, part in rows.groupby("group", sort=False):
+        order = part.groupby("task")["gap"].mean().sort_values().index.tolist()
+        base = alt.Chart(part).encode(y=alt.Y("task:N", sort=order, title=None))
+        point = base.mark_point(filled=True, size=50).encode(
+            x=alt.X("gap:Q", title="gap in share of yes, group minus unmarked"), color=alt.Color("model:N", title=None),
+            tooltip=["model", "task", "gap", "ci_low", "ci_high", "q"],
+        )  # fmt: skip
+        mean = base.mark_tick(thickness=3, color="#6E6E6E").encode(x="mean(gap):Q")
+        zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
+        panels.append((zero + mean + point).properties(title=str(group)))
+    return alt.concat(*panels, columns=2, title="Name gaps by task; grey: mean over models")
+
+
+def _dialect_gaps(rows: pd.DataFrame) -> Any:
+    import altair as alt
+
+    base = alt.Chart(rows).encode(y=alt.Y("model:N", title=None), tooltip=["model", "task", "gap", "p_adjusted"])
+    bar = base.mark_bar().encode(
+        x=alt.X("gap:Q", title="gap in share of yes"), color=alt.Color("model:N", title=None, legend=None)
+    )
+    interval = base.mark_rule().encode(x="ci_low:Q", x2="ci_high:Q")
+    facet = (bar + interval).properties(width=230).facet(alt.Facet("task:N", title=None, sort=None), columns=2)
+    return facet.properties(title="Dialect gaps by task")
+
+
 def _differences(rows: pd.DataFrame, audit: str) -> Any:
     """A dot with its interval per score and pair; each score on its own scale, zero marked."""
     import altair as alt

@@ -1,0 +1,33 @@
+"""Charts over models are made of the tables over models, and of nothing else."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from markedness.reporting.comparisons import gap_charts
+
+
+def gaps(paradigm: str) -> pd.DataFrame:
+    rows = [
+        (model, paradigm, group, task, gap, gap - 0.1, gap + 0.1, 0.01, 0.02, 0.03)
+        for model, gap in (("a", -0.2), ("b", 0.4))
+        for group in ("Arab", "Asian")
+        for task in ("lazy", "leader")
+    ]
+    columns = ["model", "paradigm", "group", "task", "gap", "ci_low", "ci_high", "p", "p_adjusted", "q"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def test_gap_charts_of_names_have_a_panel_per_group() -> None:
+    (chart,) = gap_charts(gaps("names")).values()
+    assert [panel["title"] for panel in chart.to_dict()["concat"]] == ["Arab", "Asian"]
+
+
+def test_gap_charts_of_dialect_have_a_facet_per_task() -> None:
+    made = gap_charts(gaps("dialect"))
+    assert list(made) == ["annotation_dialect"]
+    assert made["annotation_dialect"].to_dict()["facet"]["field"] == "task"
+
+
+def test_gap_charts_without_gaps_are_none() -> None:
+    assert gap_charts(gaps("names").assign(gap=float("nan"))) == {}
