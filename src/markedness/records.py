@@ -59,6 +59,8 @@ class Value(Strict):
     """Subject, object, possessive: ("she", "her", "her")."""
     forms: dict[str, str] = Field(default_factory=dict)
     """Label beside a value of another axis: {"woman": "Latina"}."""
+    aliases: tuple[str, ...] = ()
+    """How files of other people write this value ("F"); a corpus is read by them, and no prompt holds them."""
 
 
 class Axis(Strict):

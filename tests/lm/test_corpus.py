@@ -86,3 +86,20 @@ def test_read_corpus_of_a_bad_file_says_what_is_wrong(tmp_path: Path, content: b
 def test_read_corpus_without_a_file_names_the_pattern(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"path: no file matches 'gone/\*\.csv'; get the data or correct the path"):
         read(tmp_path, "gone/*.csv")
+
+
+def test_read_corpus_with_other_spellings_and_number_codes_finds_the_values(tmp_path: Path) -> None:
+    pd.DataFrame({"text": ["a", "b", "c"], "race": [1.0, None, 2.0], "gender": ["WOMAN", "F", "man"]}).to_parquet(
+        tmp_path / "texts.parquet"
+    )
+    axes = AXES | {"gender": Axis(unmarked="man", values={"man": Value(), "woman": Value(aliases=("F",))})}
+    source = CorpusSource(path="texts.parquet", values={"race": {1: "White", 2: "Black"}})
+    rows = corpus.read_corpus(source, tmp_path, "models.m.personas", axes, ["text"])
+    assert rows["group"].tolist() == ["White woman", "woman", "Black man"]
+
+
+def test_read_corpus_with_a_spelling_of_two_values_asks_for_a_mapping(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("text,race\nx,light\n", encoding="utf-8")
+    axes = {"race": Axis(unmarked="W", values={"W": Value(aliases=("light",)), "A": Value(label="Light")})}
+    with pytest.raises(ModelError, match=r"row 1 has 'light', no value of the axis; map it to one of W, A"):
+        corpus.read_corpus(CorpusSource(path="texts.csv"), tmp_path, "models.m.personas", axes, ["text"])

@@ -10,7 +10,7 @@ import pandas as pd
 
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
-from markedness.records import GENERATION_COLUMNS, Axes, group_name
+from markedness.records import GENERATION_COLUMNS, Axes, Axis, group_name
 
 MAX_CHARACTERS = 1_000_000
 """Longest text: a longer one is a broken file (a quote that is never closed), not an answer."""
@@ -65,6 +65,7 @@ def read_corpus(
         raise ModelError(f"{where}.path: {source.path} holds no rows; name a file with texts")
     for axis in axes:
         if axis in columns:
+            columns[axis] = _respelt(columns[axis], axes[axis])
             _check_values(columns[axis], axis, axes, where, table)
     for name, column in columns.items():
         lengths = column.str.len()
@@ -119,8 +120,24 @@ def _place(table: pd.DataFrame, row: int) -> str:
 
 
 def _values(column: pd.Series, mapping: dict[object, str]) -> pd.Series:
+    """Cells as text, codes as our values; the code 1 is also "1.0", as a number becomes beside a missing one."""
     text = column.astype("string")
-    return text.replace({str(code): value for code, value in mapping.items()}) if mapping else text
+    numbers = {f"{code}.0": value for code, value in mapping.items() if type(code) is int}
+    return text.replace(numbers | {str(code): value for code, value in mapping.items()}) if mapping else text
+
+
+def _respelt(column: pd.Series, axis: Axis) -> pd.Series:
+    """Values of an axis by their key, where the file has a label, noun or alias, or other capitals."""
+    keys: dict[str, set[str]] = {}
+    for key, words in axis.values.items():
+        for spelling in {key, words.label, words.phrase, words.noun, *words.aliases} - {None}:
+            keys.setdefault(str(spelling).casefold(), set()).add(key)
+    found = {
+        text: keys[text.casefold().strip()]
+        for text in column.dropna().unique()
+        if text not in axis.values and text.casefold().strip() in keys
+    }
+    return column.replace({text: next(iter(named)) for text, named in found.items() if len(named) == 1})
 
 
 def _check_values(column: pd.Series, axis: str, axes: Axes, where: str, table: pd.DataFrame) -> None:

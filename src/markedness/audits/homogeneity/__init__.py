@@ -9,7 +9,13 @@ DEFAULT_AXES: Axes = {
         unmarked="White",
         values={"Black": Value(label="African"), "Asian": Value(), "Hispanic": Value(), "White": Value()},
     ),
-    "gender": Axis(unmarked="man", values={"man": Value(noun="man"), "woman": Value(noun="woman")}),
+    "gender": Axis(
+        unmarked="man",
+        values={
+            "man": Value(noun="man", aliases=("M", "male")),
+            "woman": Value(noun="woman", aliases=("F", "female")),
+        },
+    ),
 }
 """The groups of the publication, where params name none."""
 
