@@ -109,6 +109,12 @@ class Grouping:
             and all(self.fits({axis: value}).any() for axis, value in group.fixed.items())
         ]
 
+    @property
+    def permutable(self) -> bool:
+        """Whether some prompt was answered for two combinations: else a permutation within prompt moves nothing."""
+        pairs = np.unique(np.stack([self.prompt, self.combination]), axis=1)
+        return len(pairs[0]) > len(np.unique(self.prompt))
+
     @cached_property
     def compared(self) -> list[Group]:
         """The groups that have something to be compared with."""

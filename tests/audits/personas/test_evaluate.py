@@ -62,6 +62,16 @@ def test_evaluate_with_one_axis_and_one_prompt_has_no_bootstrap_but_lists() -> N
     assert any("no texts for 'Asian', 'Middle-Eastern', 'Latine', 'man', 'woman', 'nonbinary'" in n for n in made.notes)
 
 
+def test_evaluate_with_prompts_of_one_group_each_has_no_null_and_says_so() -> None:
+    rows = [("Black", None, f"drum drum {word}") for word in "abcdefghij"]
+    rows += [("White", None, f"flute flute {word}") for word in "abcdefghij"]
+    table = generations(rows)
+    made = run(table.assign(prompt_id=table["race"]))
+    assert made.metrics["marked_words.count"] == 1  # a permutation within prompt would find "drum" each time, p = 1
+    assert np.isnan([made.metrics[f"marked_words.{name}"] for name in ("null_mean", "excess", "p")]).all()
+    assert any("asked for one group only" in note for note in made.notes)
+
+
 @pytest.mark.parametrize(
     "rows",
     [

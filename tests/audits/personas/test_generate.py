@@ -127,3 +127,11 @@ def test_control_planted_plants_for_marked_values_only() -> None:
     assert sum(f" {word}." in both for word in words) == 4
     nobody = author(Prompt("p", "g", columns={"marked": ""}), np.random.default_rng(0))
     assert not any(word in nobody for word in words)
+
+
+def test_complete_corpus_makes_own_prompts_one_where_only_the_group_differs(stimuli: FolderStimuli) -> None:
+    asked = ["Draw a White man and his dog", "Draw an Asian woman and her dog", "Hum", "Hum", "Sing, White man!"]
+    own = corpus(asked, race=["White", "Asian", "White", "Asian", "White"], gender=["man", "woman", "man", None, "man"])
+    rows = complete_corpus(own, stimuli, Params())
+    dog = "Draw [group] and [group] dog"
+    assert rows["prompt_id"].tolist() == [dog, dog, "Hum", "Hum", "Sing, White man!"]

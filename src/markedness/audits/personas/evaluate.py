@@ -180,7 +180,7 @@ def _evaluate(
     z = np.empty((0, len(corpus.counts.words)))
     if n_groups:
         z = contrast_z(corpus.pooled, contrasts, method)
-        if params.n_permutations:
+        if params.n_permutations and corpus.grouping.permutable:
             null = permutation_null(
                 corpus.counts,
                 corpus.grouping.combination,
@@ -247,7 +247,7 @@ def _mean(values: Any) -> float:
 
 
 def _permuted(corpus: _Corpus, params: Params, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    for _ in range(params.n_permutations):
+    for _ in range(params.n_permutations if corpus.grouping.permutable else 0):
         yield np.asarray(permute_within(corpus.grouping.combination, corpus.grouping.prompt, rng))
 
 
@@ -518,6 +518,11 @@ def _notes(corpus: _Corpus, params: Params) -> list[str]:
         notes.append(f"{corpus.kind}: no texts of {', '.join(without)}; these groups stand in no table.")
     if not corpus.grouping.compared:
         notes.append(f"{corpus.kind}: no marked words, because no axis has texts of two values.")
+    if corpus.grouping.compared and not corpus.grouping.permutable:
+        notes.append(
+            f"{corpus.kind}: every prompt was asked for one group only, so that a difference may be the prompt's "
+            "and there is no null; give the prompts that differ only in the group one prompt_id."
+        )
     sizes = {group.name: int(corpus.grouping.mask(group.fixed).sum()) for group in corpus.grouping.compared}
     small = [name for name, size in sizes.items() if size < _SMALL]
     if small:

@@ -142,8 +142,9 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     """Give texts that exist already their kind and the id of the prompt they answer.
 
     A published prompt names the group, so that each group would have prompts of its own; resampling and
-    permutation need the template. Prompts are recognised from prompts.yaml; one that is not keeps its own text
-    as id, and ids that the corpus gives stay.
+    permutation need the template. Prompts are recognised from prompts.yaml; of the others those that differ only
+    in the words for their group are one ("Draw [group]"), and the rest keep their own text as id. Ids that the corpus
+    gives stay.
 
     Raises
     ------
@@ -161,6 +162,7 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
             found[prompt] = match
     matches = [found.get(prompt) if isinstance(prompt, str) else None for prompt in rows["prompt"]]
     ids = pd.Series([match["id"] if match else None for match in matches], index=rows.index, dtype="string")
+    ids = ids.fillna(_shared_prompts(rows[ids.isna()], params.axes))
     kinds = pd.Series([match["kind"] if match else "persona" for match in matches], index=rows.index, dtype="string")
     own_ids = rows["prompt_id"].fillna("").ne("") & rows["prompt_id"].fillna("").ne(rows["prompt"].fillna(""))
     rows["prompt_id"] = rows["prompt_id"].astype("string").where(own_ids | ids.isna(), ids).fillna("")
@@ -174,6 +176,34 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
         )
     rows["sample"] = rows.groupby(["prompt_id", "group", "kind"], sort=False, dropna=False).cumcount()
     return rows
+
+
+def _shared_prompts(rows: pd.DataFrame, axes: Axes) -> pd.Series:
+    """Prompts of one group each, with [group] for its words, where those of several groups become one by that."""
+    table = rows.reindex(columns=["prompt", *axes]).astype("string").fillna("").drop_duplicates()
+    table = table[table["prompt"].ne("") & ~table["prompt"].duplicated(keep=False)]
+    prompts = table["prompt"].tolist()
+    fixed = [dict(zip(axes, values, strict=True)) for values in table[list(axes)].itertuples(index=False)]
+    nameless = [_nameless(text, values, axes) for text, values in zip(prompts, fixed, strict=True)]
+    templates = pd.Series(nameless, index=prompts, dtype="string")
+    templates = templates[templates.duplicated(keep=False)]
+    return rows["prompt"].map(templates).astype("string")
+
+
+def _nameless(text: str, values: Mapping[str, str], axes: Axes) -> str:
+    """A prompt with [group] in place of each run of words for its group, pronouns included."""
+    named: set[str] = set()
+    for axis, key in values.items():
+        if key in axes[axis].values:
+            words = axes[axis].values[key]
+            named |= {key, *words.forms.values(), *(words.pronouns or ())}
+            named |= {word for word in (words.label, words.phrase, words.noun) if word}
+    longest_first = "|".join(re.escape(word) for word in sorted(named, key=len, reverse=True))
+    if not longest_first:
+        return text
+    return re.sub(
+        rf"\b(?:an? )?(?:{longest_first})\b(?:[ -](?:{longest_first})\b)*", "[group]", text, flags=re.IGNORECASE
+    )
 
 
 def _literal_length(template: Mapping[str, Any]) -> int:
