@@ -29,6 +29,7 @@ test: $(INSTALLED)  ## ruff, mypy and the tests
 	pytest -n 2 --dist loadfile
 
 ui: $(INSTALLED)  ## MLflow on the local store
+	markedness track
 	mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1 --port 5000
 
 docs: $(INSTALLED)  ## the documentation, into site/
