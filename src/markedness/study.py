@@ -13,7 +13,7 @@ import yaml
 from markedness import audits
 from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effects, replications, word_overlap
 from markedness.params import Params
-from markedness.reporting.results import Result, git, read
+from markedness.reporting.results import Result, git, headline_keys, read
 from markedness.stats.replication import Replication, replication, single_axis
 from markedness.store import Store, StoreError
 from markedness.tracking import AuditRun, DataSet, ModelRun, public
@@ -38,7 +38,7 @@ def compare(params: Params, say: Report = print) -> pd.DataFrame:
     replication = replications(_tables(results, "effects"))
     effects = replicated_effects(_tables(results, "effects"))
     folder = store.compared()
-    store.clear(folder)
+    store.clear(folder, ("figures",))
     tables = {
         "differences": differences, "word_overlap": overlap, "replication": replication,
         "replicated_effects": effects, "headline": headline(results),
@@ -54,7 +54,6 @@ def compare(params: Params, say: Report = print) -> pd.DataFrame:
         made |= gap_charts(tables["annotation_gaps"])
     for name, chart in made.items():
         save(chart, folder / "figures" / name)
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
     store.write_json(folder / "notes.json", sentences(differences))
     n_models = len({model for by_model in features.values() for model in by_model})
     say(f"compare: {len(differences)} differences between {n_models} models in {folder.relative_to(params.root)}")
@@ -149,7 +148,7 @@ def _plain(audit: str, model: str, metrics: dict[str, dict[str, float] | None]) 
     (first, a), (second, b) = metrics.items()
     if a is None or b is None:
         return pd.DataFrame()
-    keys = [key for key in audits.card(audit).headline if key in a and key in b]
+    keys = [key for key in headline_keys(audits.card(audit), a) if key in a and key in b]
     rows = [
         {"audit": audit, "score": key, "model_a": first, "model_b": second, "a": a[key], "b": b[key],
          "difference": a[key] - b[key], "method": "none", "note": "features are not in the cache: run 'dvc fetch'"}
@@ -215,8 +214,8 @@ def _model_run(params: Params, model: str) -> ModelRun:
         axes = (params.raw.get(audit) or {}).get("axes") or {}
         runs.append(
             AuditRun(
-                audit, result.metrics, tuple(result.card.headline), {audit: {**settings, "axes": axes}}, result.folder,
-                _datasets(params, audit, model, hashes),
+                audit, result.metrics, tuple(headline_keys(result.card, result.metrics)),
+                {audit: {**settings, "axes": axes}}, result.folder, _datasets(params, audit, model, hashes),
             )
         )  # fmt: skip
     own = params.raw["models"][model]

@@ -22,7 +22,7 @@ import pandas as pd
 from markedness import __version__
 from markedness.records import Card, Measure
 from markedness.reporting.figures import look
-from markedness.reporting.results import Result, Score, git, label, read, statuses, unequal, words
+from markedness.reporting.results import Result, Score, git, headline_keys, label, read, statuses, unequal, words
 from markedness.store import Store, StoreError
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -442,9 +442,11 @@ def index_page(pages: Pages) -> str:
     audits = []
     for audit in pages.audits:
         card = pages.card(audit)
+        found = [result for model in pages.models if (result := pages.results.get((audit, model)))]
+        keys = dict.fromkeys(key for result in found for key in headline_keys(card, result.metrics))
         rows = [
             {"label": label(key, card), "scores": [_score(pages, audit, model, key) for model in pages.models]}
-            for key in card.headline
+            for key in keys or card.headline
         ]
         audits.append({"card": card, "rows": rows})
     models = [

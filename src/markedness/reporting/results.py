@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,29 @@ class Result:
 
     def headline(self) -> list[Score]:
         """The scores to look at first; those that the card names and this run could not estimate are NaN."""
-        return [self.score(key) for key in self.card.headline]
+        return [self.score(key) for key in headline_keys(self.card, self.metrics)]
+
+
+def headline_keys(card: Card, metrics: Mapping[str, float]) -> list[str]:
+    """The card's headline keys; those of groups that this study lacks give way to the study's own groups.
+
+    A key that is not in metrics is replaced by the next score of its measure that no headline names, and goes when
+    there is none left.
+    """
+    own: dict[str, list[str]] = {}
+    for key in metrics:
+        is_part = any(key.startswith(f"{other}_") for other in metrics if other != key)  # an interval, a null
+        if key not in card.headline and not is_part:
+            own.setdefault(key.partition(".")[0], []).append(key)
+    replaced = {key.partition(".")[0] for key in card.headline if key not in metrics} & own.keys()
+    keys = []
+    for key in card.headline:
+        measure = key.partition(".")[0]
+        if key in metrics or measure not in replaced:
+            keys.append(key)
+        elif own[measure]:
+            keys.append(own[measure].pop(0))
+    return keys
 
 
 def label(key: str, card: Card) -> str:
