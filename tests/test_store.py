@@ -72,3 +72,9 @@ def test_stimuli_that_are_not_utf8_name_the_byte(tmp_path: Path) -> None:
     (tmp_path / "pairs.txt").write_bytes(b"ab\xff")
     with pytest.raises(StoreError, match="not UTF-8 at byte 2"):
         Store(tmp_path).stimuli("guise").text("pairs.txt")
+
+
+def test_clear_of_what_is_no_folder_says_so(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file, no folder", encoding="utf-8")
+    with pytest.raises(StoreError, match=r"results/personas/m: cannot be written \(Not a directory\)"):
+        Store(tmp_path).clear(tmp_path / "results" / "personas" / "m", ("tables",))

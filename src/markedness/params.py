@@ -221,6 +221,9 @@ def _lines(error: ValidationError, prefix: tuple[str, ...], kind: type[BaseModel
             yield f"{where}: unknown key '{steps[-1]}'{known}"
             continue
         where = ".".join((*prefix, *steps))
+        if fault["type"] == "union_tag_not_found":
+            yield f"{where}.backend: is missing; one of {', '.join(sorted(tags))}"
+            continue
         message = fault["msg"].removeprefix("Value error, ")
         given = fault["input"]
         shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""

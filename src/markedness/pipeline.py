@@ -69,7 +69,8 @@ def generate(params: Params, audit: str, model: str, say: Report = print) -> Cou
         store.write_table("generations", audit, model, rows)
         with Ledger(ledger_path):
             pass  # DVC expects the file of every model
-        counts = Counts(requested=len(rows), answered=len(rows))
+        unsupported = int(rows["finish_reason"].eq(UNSUPPORTED).fillna(False).sum())
+        counts = Counts(len(rows) - unsupported, len(rows) - unsupported, unsupported=unsupported)
     else:
         with Ledger(ledger_path) as ledger:
             for fault in ledger.faults[:10]:
@@ -370,9 +371,7 @@ def evaluate(params: Params, audit: str, model: str, say: Report = print) -> Non
     if len(made.metrics) > 30:
         raise StageError(f"{audit}.evaluate: {len(made.metrics)} metrics; metrics.json holds at most 30")
     folder = store.results(audit, model)
-    store.clear(folder)
-    for part in ("tables", "figures"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
+    store.clear(folder, ("tables", "figures"))
     for name, table in made.tables.items():
         store.write_csv(folder / "tables" / f"{name}.csv", table)
     for name, content in made.files.items():

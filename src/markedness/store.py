@@ -146,10 +146,21 @@ class Store:
         with atomic(path) as part:
             part.write_bytes(content)
 
-    def clear(self, folder: Path) -> None:
-        """Remove the files of a folder that a stage writes anew, so that no old table stays."""
-        for path in sorted(folder.rglob("*"), reverse=True) if folder.exists() else ():
-            path.rmdir() if path.is_dir() else path.unlink()
+    def clear(self, folder: Path, parts: Sequence[str] = ()) -> None:
+        """Remove the files of a folder that a stage writes anew, so that no old table stays; make empty ``parts``.
+
+        Raises
+        ------
+        StoreError
+            When the folder cannot be written.
+        """
+        try:
+            for path in sorted(folder.rglob("*"), reverse=True) if folder.exists() else ():
+                path.rmdir() if path.is_dir() else path.unlink()
+            for part in parts:
+                (folder / part).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{folder}: cannot be written ({error.strerror}); make it a writable folder") from error
 
 
 def _cell(value: Any, kind: type) -> Any:
