@@ -289,6 +289,17 @@ def test_judgments_that_nothing_matches_are_refused():
         units(stored(group=["Black", "White"], pair=["", None], y=["1", "0"]))
 
 
+def test_judgments_without_a_group_are_left_out_and_counted():
+    rows = stored(group=["Black", "White", "", "Black"], pair=["1", "1", "1", "2"], y=list("1011"))
+    table = units(rows)
+    assert table["group"].to_list() == ["Black", "Black"] and set(table["ungrouped"]) == {1}
+    made = evaluate.evaluate(table, evaluate.Params(), np.random.default_rng(0))
+    assert made.notes[-1] == "Stored judgments without a group are left out: 1."
+    assert set(made.tables["gaps"]["group"]) == {"Black"}
+    with pytest.raises(featurize.MatchError, match="no judgment has a group"):
+        units(stored(group=["", ""], pair=["1", "1"], y=["1", "0"]))
+
+
 # ---------------------------------------------------------------- evaluate
 
 

@@ -80,7 +80,7 @@ def evaluate(features: pd.DataFrame, params: Params, rng: np.random.Generator) -
     return Evaluation(
         estimates=_estimates(gaps, dialect_gaps), tables=tables, metrics=metrics,
         figures=figures.figures(gaps, dialect_gaps, missing),
-        notes=_notes(gaps, dialect_gaps, missing, 1 - params.confidence_level),
+        notes=_notes(gaps, dialect_gaps, missing, 1 - params.confidence_level) + _ungrouped(features),
     )  # fmt: skip
 
 
@@ -431,6 +431,12 @@ def _notes(gaps: pd.DataFrame, dialect_gaps: pd.DataFrame, missing: pd.DataFrame
             "difference in treatment, and gaps on these tasks rest on what was answered."
         )
     return notes
+
+
+def _ungrouped(features: pd.DataFrame) -> list[str]:
+    """A sentence on stored judgments that belong to no group, where there are any."""
+    n = int(features["ungrouped"].max()) if "ungrouped" in features and len(features) else 0
+    return [f"Stored judgments without a group are left out: {n}."] if n else []
 
 
 def _yes_rate(table: pd.DataFrame) -> NDArray[np.float64]:

@@ -64,7 +64,13 @@ def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
         (judgments and yes-answers of the marked text), ``n_reference``, ``yes_reference``; ``delta`` = yes / n -
         yes_reference / n_reference, in [-1, 1], positive: the marked text gets yes more often, NaN when a side is
         missing; ``margin``, ``margin_reference``: mean ln P(yes) - ln P(no), nats, NaN where not scored; for each
-        reason the missing judgments of either side (``refusal``, ``refusal_reference``, ...).
+        reason the missing judgments of either side (``refusal``, ``refusal_reference``, ...); ``ungrouped``: stored
+        judgments without a group, which are left out, of the whole table.
+
+    Raises
+    ------
+    MatchError
+        When a column is missing, no judgment has a group, or one has nothing to match it by.
     """
     for name in ("task", "paradigm", "group", "reference"):
         if name not in responses:
@@ -74,6 +80,14 @@ def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
     counted = responses["judgment"].to_numpy(dtype=bool) if "judgment" in responses else np.ones(len(responses), bool)
     if not params.duplicates:
         counted = counted & ~responses["duplicate"].to_numpy(dtype=bool)
+    grouped = _codes(responses, "group")[0] >= 0
+    ungrouped = int((counted & ~grouped).sum())
+    if not (counted & grouped).any():
+        raise MatchError(
+            "annotation.featurize: no judgment has a group; for stored judgments name the column of the group or the "
+            "dialect in models.<model>.annotation.columns"
+        )
+    counted = counted & grouped
     rows = responses if counted.all() else responses[counted]
     pair, n_pairs = _pairs(rows)
     group, groups = _codes(rows, "group")
@@ -103,6 +117,7 @@ def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
         sums = np.bincount(code[scored], weights=margin[side][scored], minlength=size)[place]
         made[f"margin{suffix}"] = _ratio(sums, np.bincount(code[scored], minlength=size)[place])
     made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
+    made["ungrouped"] = np.int32(ungrouped)
     return made
 
 
