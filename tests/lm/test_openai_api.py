@@ -186,3 +186,25 @@ def test_score_server_without_log_probs_is_unsupported_with_a_sentence() -> None
         assert answer.finish_reason == UNSUPPORTED and "without token probabilities" in str(answer.error)
         model = OpenAIServer(OpenAIModel(backend="openai", model="toy", base_url=server.url))
         assert "top_logprobs" in str(model.unsupported(prompt))
+
+
+def test_score_one_answer_without_log_probs_among_others_fails_alone() -> None:
+    prompt = chat("The thing is a", candidates=("river", "lamp"))
+
+    async def thrice(server: Server) -> list[Completion | str]:
+        model = OpenAIServer(OpenAIModel(backend="openai", model="toy", base_url=server.url, top_logprobs=5))
+        served, got = server.top_logprobs, []
+        for top in (served, None, served):
+            server.top_logprobs = top
+            try:
+                got += await model.complete([Draw(prompt, 0, model.request(prompt))])
+            except RequestFailed as error:
+                got.append(str(error))
+        await model.close()
+        return got
+
+    with Server() as server:
+        first, second, third = asyncio.run(thrice(server))
+    assert isinstance(first, Completion) and first.log_probs
+    assert isinstance(second, str) and "without token probabilities" in second
+    assert isinstance(third, Completion) and third.log_probs

@@ -52,6 +52,7 @@ class OpenAIServer:
         self.batch_api = config.batch_api
         self._secrets = {home: "~" for home in {str(Path.home())} if len(home) > 1}
         self._unscored: str | None = None
+        self._scored = False
         self.path = "/chat/completions" if config.chat else "/completions"
 
     @cached_property
@@ -124,8 +125,12 @@ class OpenAIServer:
         except orjson.JSONDecodeError as error:
             raise RequestFailed(f"the answer is not JSON ({error})") from None
         completion = self.read(answer, draw.prompt)
+        if completion.finish_reason == UNSUPPORTED and self._scored:  # a proxy or a filter spoke, not the model
+            raise RequestFailed(f"{completion.error}, though to others with them")
         if completion.finish_reason == UNSUPPORTED:
             self._unscored = completion.error
+        elif completion.log_probs:
+            self._scored, self._unscored = True, None
         return completion
 
     async def _post(self, draw: Draw) -> bytes:
