@@ -78,11 +78,14 @@ class Comparison:
         for score in [name for name in first.columns if name in second.columns]:
             x, y = _same_length(first[score].to_numpy(float), second[score].to_numpy(float))
             found = self._interval(x - y, n)
+            note = self._note(n, by_block)
+            if np.isnan(found.p) and not np.isnan(found.standard_error):
+                note = "; ".join(filter(None, (note, "the same whatever is left out: no interval")))
             rows.append(
                 {
                     **base, "score": score, "a": x[0], "b": y[0], "difference": found.estimate, "ci_low": found.low,
                     "ci_high": found.high, "standard_error": found.standard_error, "p": found.p, "n_clusters": n,
-                    "method": self._method(n, by_block), "note": self._note(n, by_block),
+                    "method": self._method(n, by_block), "note": note,
                 }
             )  # fmt: skip
         return rows

@@ -32,9 +32,12 @@ def test_jackknife_with_fewer_than_two_clusters_has_no_interval(without: list[fl
     assert math.isnan(found.low) and math.isnan(found.p)
 
 
-def test_difference_without_spread_is_certain() -> None:
-    assert jackknife_difference(0.0, [0.0, 0.0, 0.0]).p == 1.0
-    assert jackknife_difference(0.3, [0.3, 0.3, 0.3]).p == 0.0
+def test_difference_without_spread_has_no_interval_unless_it_is_none() -> None:
+    # A count that no left-out cluster changes: p = 0 would claim a certainty that a count of 2 does not have.
+    assert jackknife_difference(0.0, [0.0, 0.0, 0.0])[1:] == (0.0, 0.0, 0.0, 1.0)
+    found = jackknife_difference(2.0, [2.0, 2.0, 2.0])
+    assert (found.estimate, found.standard_error) == (2.0, 0.0)
+    assert math.isnan(found.low) and math.isnan(found.high) and math.isnan(found.p)
 
 
 def test_jackknife_of_a_ratio_with_no_difference_rejects_at_the_nominal_rate() -> None:

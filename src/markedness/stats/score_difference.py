@@ -90,13 +90,17 @@ def bootstrap_difference(
 
 
 def t_difference(whole: float, standard_error: float, n_clusters: int, confidence_level: float = 0.95) -> Difference:
-    """The t interval and test; without any spread p is 1 for no difference and 0 for one."""
+    """The t interval and test; without any spread p is 1 for no difference, and there is neither for one.
+
+    A count (of significant words, say) may stay the same whichever cluster is left out: that is no certainty.
+    """
     from scipy import stats
 
-    margin = float(stats.t.ppf((1 + confidence_level) / 2, n_clusters - 1)) * standard_error
     # Rounding leaves spreads of 1e-17 where all clusters agree.
     if standard_error <= 1e-12 * max(1.0, abs(whole)):
-        p = 1.0 if abs(whole) <= 1e-12 else 0.0
-    else:
-        p = float(2 * stats.t.sf(abs(whole) / standard_error, n_clusters - 1))
+        if abs(whole) > 1e-12:
+            return Difference(float(whole), standard_error, np.nan, np.nan, np.nan)
+        return Difference(float(whole), standard_error, float(whole), float(whole), 1.0)
+    margin = float(stats.t.ppf((1 + confidence_level) / 2, n_clusters - 1)) * standard_error
+    p = float(2 * stats.t.sf(abs(whole) / standard_error, n_clusters - 1))
     return Difference(float(whole), standard_error, float(whole - margin), float(whole + margin), p)
