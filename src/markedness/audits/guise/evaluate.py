@@ -676,6 +676,7 @@ def _notes(features: pd.DataFrame, params: Params, tables: dict[str, pd.DataFram
             "and printed rates have it); they are different rules and need not agree."
         )
     by_prompt = tables["decisions"][tables["decisions"]["level"].eq("prompt")]
+    by_prompt = by_prompt[by_prompt["n"].gt(0) & by_prompt["n_reference"].gt(0)]
     empty = by_prompt[by_prompt["increase"].isna()]
     if len(empty):
         notes.append(
