@@ -35,6 +35,7 @@ def test_load_of_the_shipped_file_has_no_faults() -> None:
         (MODELS + "audits: [persona]", "params.yaml: audits: 'persona' is not an audit; known: personas"),
         ("models: {m: {backend: scripted, strenght: 1}}", "models.m: unknown key 'strenght'"),
         ("models: {m: {backend: magic}}", "models.m"),
+        ("models: {no: {backend: scripted}}", "models: the key False is no text; put it in quotes"),
         ("models: {m: {rule: none}}", "models.m.backend: is missing; one of corpus, openai, scripted, transformers"),
         ("models: {a.b: {backend: scripted}}", "'a.b': a model key has letters"),
         ("models: {}", "models"),

@@ -221,6 +221,10 @@ def _lines(error: ValidationError, prefix: tuple[str, ...], kind: type[BaseModel
             yield f"{where}: unknown key '{steps[-1]}'{known}"
             continue
         where = ".".join((*prefix, *steps))
+        if steps[-1:] == ["[key]"]:
+            where = ".".join((*prefix, *steps[:-2]))
+            yield f"{where}: the key {fault['input']!r} is no text; put it in quotes (YAML reads no and off as False)"
+            continue
         if fault["type"] == "union_tag_not_found":
             yield f"{where}.backend: is missing; one of {', '.join(sorted(tags))}"
             continue

@@ -401,7 +401,7 @@ def _nothing_to_measure(responses: pd.DataFrame) -> bool:
 def _reason(responses: pd.DataFrame) -> str:
     """The most frequent reason there is no answer."""
     reasons = responses["error"].dropna()
-    return str(reasons.mode().iloc[0]) if len(reasons) else "no answer"
+    return str(reasons.mode().iloc[0]) if len(reasons) else "none of the rows has a text"
 
 
 STAGES: dict[str, Callable[..., Any]] = {

@@ -69,11 +69,12 @@ def test_read_corpus_of_several_files_counts_rows_in_each(tmp_path: Path) -> Non
         (b"", r"path: .*texts\.csv is empty; name a file with texts"),
         (b"text,race\n", r"path: texts\.csv holds no rows; name a file with texts"),
         (b"words,race\nx,Black\n", r"columns\.text: .*has no column 'text'; it has words, race"),
+        (b"words;race\nx;Black\n", r"it has words;race; save it with commas between the columns"),
         (b"text,race\n\xff\xfe broken,Black\n", r"texts\.csv is not UTF-8 \(byte \d+\); save it as UTF-8"),
         (b"text,race\nx,Black\ny,Black,one,too,many\n", r"texts\.csv cannot be read as \.csv: .*line 3"),
         (b"text,race\n" + b"x" * 10_000_000 + b",Black\n", r"row 1 has 10,000,000 characters in the column 'text'"),
     ],
-    ids=["empty", "header only", "missing column", "invalid UTF-8", "ragged", "10 MB"],
+    ids=["empty", "header only", "missing column", "semicolons", "invalid UTF-8", "ragged", "10 MB"],
 )
 def test_read_corpus_of_a_bad_file_says_what_is_wrong(tmp_path: Path, content: bytes, sentence: str) -> None:
     (tmp_path / "texts.csv").write_bytes(content)

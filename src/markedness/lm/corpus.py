@@ -58,6 +58,7 @@ def read_corpus(
             columns[name] = _values(table[theirs], source.values.get(name, {}))
         elif name in required or name in source.columns:
             known = ", ".join(str(column) for column in table.columns if not str(column).startswith("_"))
+            known += "; save it with commas between the columns" if ";" in known else ""
             raise ModelError(f"{where}.columns.{name}: {paths[0]} has no column '{theirs}'; it has {known}")
         elif name == "cue":
             columns[name] = table["_stem"].astype("string")
