@@ -373,6 +373,13 @@ def test_one_paradigm_alone_and_a_single_pair_leave_nan_not_zero():
     assert np.isnan(made.metrics["favorable_gap.names_ci_low"])
 
 
+def test_no_answer_at_all_is_said_in_a_sentence():
+    features = units(stored(group=["Black", "White"], pair=["1", "1"], y=["maybe", "maybe"]))
+    made = evaluate.evaluate(features, FAST, np.random.default_rng(1))
+    assert any("No pair of the names paradigm has an answer on both sides" in note for note in made.notes)
+    assert not any("pairs or fewer" in note for note in made.notes)
+
+
 def test_across_models_corrects_over_all_and_counts_directions():
     params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=80), dialect=DIALECT)
     features = {

@@ -393,6 +393,12 @@ def _notes(gaps: pd.DataFrame, dialect_gaps: pd.DataFrame, missing: pd.DataFrame
             notes.append(f"No judgments of the {paradigm} paradigm: its scores are missing.")
             continue
         n_column = "n_pairs" if paradigm == "names" else "n_texts"
+        if not table[n_column].any():
+            notes.append(
+                f"No pair of the {paradigm} paradigm has an answer on both sides: its scores are missing; the column "
+                "reason of the responses says why."
+            )
+            continue
         constant = int((table["t"].isna() & (table[n_column] > 1)).sum())
         if constant:
             notes.append(
@@ -413,7 +419,7 @@ def _notes(gaps: pd.DataFrame, dialect_gaps: pd.DataFrame, missing: pd.DataFrame
                 f"The model gives the same answer to {share:.0%} of the texts of a task (mean over the {paradigm} "
                 "cells): its labels hardly depend on these texts, and gaps have little room to show."
             )
-    if len(gaps) and gaps["n_pairs"].median() < FEW_PAIRS:
+    if gaps["n_pairs"].any() and gaps["n_pairs"].median() < FEW_PAIRS:
         notes.append(
             f"Half of the group-and-task cells rest on {int(gaps['n_pairs'].median())} pairs or fewer: only very "
             "large gaps can be found, and the t-test is rough for answers of 0 and 1; p_exact is exact."
