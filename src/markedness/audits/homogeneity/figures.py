@@ -104,7 +104,7 @@ def differences(table: pd.DataFrame) -> Any:
 
     base = alt.Chart(table).encode(y=alt.Y("comparison:N", title=None, sort=None))
     band = base.mark_bar(opacity=0.25, color="#6E6E6E").encode(
-        x=alt.X("null_low:Q", title="Difference in P_d, mean over cues (positive: second group has less variety)"),
+        x=alt.X("null_low:Q", title="Mean difference in P_d (positive: second group less varied)"),
         x2="null_high:Q",
     )
     bars = base.mark_rule(strokeWidth=2, color="#0072B2").encode(x="ci_low:Q", x2="ci_high:Q")

@@ -87,7 +87,7 @@ def _topic_shares(topics: pd.DataFrame) -> Any:
         .mark_rect()
         .encode(
             x=alt.X("subject:N", title=None, sort=None),
-            y=alt.Y("label:N", title="Topic and its words", sort=None),
+            y=alt.Y("label:N", title=None, sort=None),
             color=alt.Color("share:Q", title="Share of triples", legend=alt.Legend(format=".0%")),
             tooltip=["subject:N", "label:N", alt.Tooltip("share:Q", format=".1%"), "count:Q", "n:Q"],
         )
