@@ -69,7 +69,7 @@ def main(study: Path) -> None:
                 break
             except OSError:
                 time.sleep(1)
-        driver = browser(2800, 640)
+        driver = browser(3600, 640)
         driver.get(address)
         time.sleep(8)
         driver.execute_script(PLAIN)
