@@ -74,3 +74,16 @@ def test_shipped_pipeline_names_only_keys_of_the_shipped_params() -> None:
     used = set(re.findall(r"\$\{(?!item\.)([a-z_]+)\}", (root / "dvc.yaml").read_text(encoding="utf-8")))
     assert used == {"audits", "run", "tolerated_failures"}
     assert used <= set(content)
+
+
+def test_shipped_params_survive_the_rewriting_of_dvc_experiments(tmp_path: Path) -> None:
+    # 'dvc exp run -S' writes the file anew and wraps long lines: a key of two words in braces would not survive
+    from dvc.utils.serialize import modify_yaml
+
+    shipped = Path(__file__).parents[1] / "params.yaml"
+    copy = tmp_path / "params.yaml"
+    copy.write_bytes(shipped.read_bytes())
+    with modify_yaml(copy) as content:
+        content["seed"] = 7
+    rewritten = yaml.safe_load(copy.read_text(encoding="utf-8"))
+    assert rewritten == yaml.safe_load(shipped.read_text(encoding="utf-8")) | {"seed": 7}
