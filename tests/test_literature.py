@@ -35,7 +35,7 @@ def reproduced(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> pd.Dat
 
 
 def test_every_printed_word_list_is_reproduced(reproduced: pd.DataFrame) -> None:
-    words = reproduced[reproduced["rule"].eq("the same set of words")]
+    words = reproduced[reproduced["rule"].str.startswith("the same set of words")]
     assert set(words["table"]) == {"3", "A2", "A3", "A4", "A5", "A6"}
     assert (words["share"] == 1).all(), words.to_string()
 

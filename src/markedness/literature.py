@@ -115,7 +115,8 @@ def _words(root: Path) -> Iterator[Agreement]:
                 got &= expected
             missing, more = (" ".join(sorted(words)) or "-" for words in (expected - got, got - expected))
             rows.append((group, f"{len(expected)} words", f"missing: {missing}; more: {more}", expected == got))
-        yield Agreement(PERSONAS, table, model, "the same set of words", _cells(rows))
+        rule = "the same set of words" + ("; of single groups, a subset" if table == "3" else "")
+        yield Agreement(PERSONAS, table, model, rule, _cells(rows))
 
 
 def _scores(root: Path) -> Iterator[Agreement]:
