@@ -22,10 +22,11 @@ from typing import Any
 import psutil
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from markedness.lm.cache import Ledger
-from markedness.lm.collect import Counts, collect
+from markedness.lm.collect import collect
 from markedness.lm.config import OpenAIModel
+from markedness.lm.ledger import Ledger
 from markedness.lm.openai_api import OpenAIServer
+from markedness.lm.plan import Counts
 from markedness.records import Message, Prompt
 
 SERVER = Path(__file__).parents[1] / "tests" / "servers" / "openai_server.py"

@@ -63,10 +63,15 @@ def main() -> None:
         return made
 
     responses = timed("clean", lambda: clean.clean(generations, clean.Params()))
-    features = timed("featurize", lambda: featurize.featurize(responses, featurize.Params()))
+    features = timed(
+        "featurize", lambda: featurize.featurize(responses, featurize.Params(), Store(ROOT).stimuli("knowledge")).tables
+    )
     made = timed("evaluate", lambda: evaluate.evaluate(features, evaluate.Params(), np.random.default_rng(0)))
     entropy = made.tables["relative_entropy"]
-    print(f"{len(features)} triples of {entropy['subject'].nunique()} subjects, {entropy['topics'].iloc[0]} topics")
+    print(
+        f"{len(features['triples'])} triples of {entropy['subject'].nunique()} subjects, "
+        f"{entropy['topics'].iloc[0]} topics"
+    )
     print(f"{'all':10} {total[0]:6.1f} s, {total[1]:6.1f} s of CPU; the aim is 120 s")
 
 

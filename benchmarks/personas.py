@@ -24,11 +24,11 @@ import pandas as pd
 
 from markedness.audits.personas import AXES
 from markedness.audits.personas.controls import rule
+from markedness.audits.personas.language.contrasts import LogOddsPrior, contrast_log_odds, marked
+from markedness.audits.personas.language.groups import Grouping
+from markedness.audits.personas.language.tokens import tokenize
+from markedness.audits.personas.language.word_counts import WordCounts, count_words
 from markedness.records import Prompt
-from markedness.stats.groups import Grouping
-from markedness.stats.log_odds import count_words
-from markedness.stats.marked_words import Method, contrast_z, marked
-from markedness.text.tokens import tokenize
 
 VALUES = {name: list(axis.values) for name, axis in AXES.items()}
 UNMARKED = {name: axis.unmarked for name, axis in AXES.items()}
@@ -65,10 +65,12 @@ def published(path: str) -> pd.DataFrame:
 
 
 def marked_words(table: pd.DataFrame) -> dict[str, set[str]]:
-    """What the audit does: every text once."""
-    grouping = Grouping(table, table["prompt_id"], VALUES, UNMARKED)
-    counts = count_words(tokenize(table["text"]))
-    z = contrast_z(counts.pooled(grouping.combination, grouping.n_combinations), grouping.contrasts, Method())
+    """What the audit does: every text once, its bag of words as the table that featurize writes."""
+    grouping = Grouping(table, AXES)
+    bag = count_words(tokenize(table["text"])).table()
+    counts = WordCounts.of_texts(bag, np.arange(len(table)))
+    pooled = counts.pooled(grouping.combination, grouping.n_combinations)
+    z = contrast_log_odds(pooled, grouping.contrasts, LogOddsPrior()).z
     listed = marked(z, grouping.contrasts, 1.96)
     found = zip(grouping.compared, listed, strict=True)
     return {group.name: set(counts.words[row]) - {""} for group, row in found if group.marked}
@@ -90,7 +92,7 @@ def plain_loop(table: pd.DataFrame) -> dict[str, set[str]]:
         return rows
 
     found: dict[str, set[str]] = {}
-    for group in Grouping(table, table["prompt_id"], VALUES, UNMARKED).compared:
+    for group in Grouping(table, AXES).compared:
         if not group.marked:
             continue
         significant: list[set[str]] = []
@@ -126,7 +128,7 @@ def main() -> None:
     table = published(options.corpus) if options.corpus else written(1350)
     ours, lists = cpu(marked_words, table, repeats=5)
     loop, same = cpu(plain_loop, table)
-    contrasts = len(Grouping(table, table["prompt_id"], VALUES, UNMARKED).contrasts.group)
+    contrasts = len(Grouping(table, AXES).contrasts.group)
     print(f"{len(table):,} texts, {contrasts} comparisons: {ours:.3f} s of CPU (goal 0.3); plain loop {loop:.1f} s, "
           f"{loop / ours:.0f} times that; same lists: {lists == same}")  # fmt: skip
     if options.texts:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say last what was skipped and how to have it; each reason names its remedy."""
+    skipped = Counter(
+        report.longrepr[2].removeprefix("Skipped: ").removeprefix("skipped: ")
+        for report in terminalreporter.stats.get("skipped", ())
+        if isinstance(report.longrepr, tuple)
+    )
+    if skipped:
+        terminalreporter.section("not tested here, and how to have it")
+    for reason, times in skipped.most_common():
+        terminalreporter.write_line(f"{times} {'test' if times == 1 else 'tests'}: {reason}")
 
 
 @pytest.fixture(scope="session")

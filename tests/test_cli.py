@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 
 from markedness import pipeline
 from markedness.cli import app
-from markedness.lm.collect import Counts
+from markedness.lm.plan import Counts
 
 RUNNER = CliRunner()
 
@@ -21,10 +22,10 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     path = tmp_path / "params.yaml"
     path.write_text("models: {m: {backend: scripted}}\n", encoding="utf-8")
 
-    def generate(*arguments: Any) -> Counts:
+    def stage(*arguments: Any) -> Counts:
         return Counts(requested=100, answered=96, failed=4)
 
-    monkeypatch.setitem(pipeline.STAGES, "generate", generate)
+    monkeypatch.setattr(pipeline, "stage", stage)
     return str(path)
 
 
@@ -42,6 +43,11 @@ COMMANDS = "generate clean featurize evaluate run compare report track replicate
 def test_help_names_every_command_of_the_design() -> None:
     shown = RUNNER.invoke(app, ["--help"]).output
     assert [command for command in COMMANDS.split() if f"\n  {command} " not in shown] == []
+
+
+def test_version_is_the_one_of_the_package() -> None:
+    shown = RUNNER.invoke(app, ["--version"])
+    assert (shown.exit_code, shown.output) == (0, f"markedness {version('markedness')}\n")
 
 
 def test_unknown_command_exits_2() -> None:

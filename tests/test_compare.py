@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from markedness.compare import Comparison, corrected, replicated_effects, replications, word_overlap
+from markedness.records import FeatureTables, Unsupported
 from markedness.reporting.comparisons import charts
 
 
@@ -23,13 +24,15 @@ def features(rng: np.random.Generator, shift: float = 0.0, clusters: int = 12, n
     return pd.DataFrame({"prompt_id": prompt, "group": group, "y": y, "sample": np.tile(np.arange(n), 2 * clusters)})
 
 
-def scores(table: pd.DataFrame) -> Mapping[str, float]:
+def scores(tables: FeatureTables) -> Mapping[str, float]:
+    table = tables["answers"]
     y, marked = table["y"].to_numpy(), table["group"].to_numpy() == "marked"
     return {"gap.marked": y[marked].mean() - y[~marked].mean(), "share.all": y.mean()}
 
 
-def comparison(tables: dict[str, pd.DataFrame], **more: object) -> Comparison:
-    return Comparison("toy", tables, scores, "prompt_id", **more)  # type: ignore[arg-type]
+def comparison(tables: dict[str, pd.DataFrame | Unsupported], **more: object) -> Comparison:
+    features = {name: one if isinstance(one, Unsupported) else {"answers": one} for name, one in tables.items()}
+    return Comparison("toy", features, scores, "answers", "prompt_id", **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bootstrap_from", [2, 100])
@@ -70,7 +73,7 @@ def test_differences_without_a_common_prompt_or_support_say_so() -> None:
     rng = np.random.default_rng(5)
     one = features(rng)
     other = one.assign(prompt_id="x" + one["prompt_id"])
-    unsupported = pd.DataFrame({"unsupported": ["no token probabilities"]})
+    unsupported = Unsupported("no token probabilities")
     made = comparison({"one": one, "other": other, "none": unsupported}).differences()
     notes = made.set_index(["model_a", "model_b"])["note"]
     assert notes["one", "other"] == "no prompt_id in common"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,3 +98,84 @@ def test_every_shipped_pin_is_the_file_of_the_studies(shared: Path) -> None:
     files = list((shared / "corpora").rglob("*.csv"))
     known = {hashlib.md5(path.read_bytes()).hexdigest() for path in files}
     assert {pin.md5 for pin in corpora.pins(root)} <= known
+
+
+BREAKS = {
+    "reset": b"",
+    "half a header": b"HTTP/1.1 200 OK\r\nConte",
+    "short": b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\ntext\nhe",
+    "chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n400\r\ntext\nhe",
+    "503": b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
+}
+WHOLE = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + CONTENT
+
+
+class BreakingServer:
+    """Answers the first requests with one of `BREAKS` and a closed connection, later ones with the file."""
+
+    def __init__(self, broken: bytes, times: int) -> None:
+        self.broken, self.left, self.requests = broken, times, 0
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/a.csv"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(65536)
+                self.requests += 1
+                self.left -= 1
+                connection.sendall(self.broken if self.left >= 0 else WHOLE)
+                if self.left >= 0:  # close with RST
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    connection.shutdown(socket.SHUT_WR) if self.broken else None
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No wait between attempts."""
+    monkeypatch.setattr(corpora, "WAITS", (0.0, 0.0))
+
+
+@pytest.mark.parametrize("kind", BREAKS)
+def test_get_after_a_download_that_broke_tries_again(tmp_path: Path, at_once: None, kind: str) -> None:
+    server = BreakingServer(BREAKS[kind], times=2)
+    path = pin(tmp_path, "a.csv", server.url)
+    assert corpora.get(tmp_path, say=lambda _: None) == []
+    assert path.read_bytes() == CONTENT
+    assert server.requests == 3
+    server.socket.close()
+
+
+@pytest.mark.parametrize("kind", BREAKS)
+def test_get_of_a_download_that_stays_broken_says_what_happened_and_goes_on(
+    tmp_path: Path, at_once: None, server: str, kind: str
+) -> None:
+    breaking = BreakingServer(BREAKS[kind], times=99)
+    broken, right = pin(tmp_path, "a.csv", breaking.url), pin(tmp_path, "b.csv", f"{server}/right.csv")
+    (error,) = corpora.get(tmp_path, say=lambda _: None)
+    reason = "HTTP 503" if kind == "503" else "the connection"
+    assert f"could not be downloaded from {breaking.url} ({reason}" in str(error)
+    assert "tried 3 times); put the file there yourself" in str(error)
+    assert not broken.exists() and right.read_bytes() == CONTENT
+    assert breaking.requests == 3
+    breaking.socket.close()
+
+
+def test_get_of_a_file_that_is_not_there_is_asked_for_once(tmp_path: Path, at_once: None, server: str) -> None:
+    pin(tmp_path, "a.csv", f"{server}/gone.csv")
+    (error,) = corpora.get(tmp_path, say=lambda _: None)
+    assert "(HTTP 404); put the file there yourself" in str(error)
+
+
+def test_get_where_one_folder_cannot_be_written_fetches_the_others(tmp_path: Path, server: str) -> None:
+    path = pin(tmp_path, "a.csv", f"{server}/right.csv")
+    right = pin(tmp_path, "b.csv", f"{server}/right.csv")
+    path.mkdir()  # a folder in the place of the file
+    (error,) = corpora.get(tmp_path, say=lambda _: None)
+    assert "a.csv: cannot be written" in str(error)
+    assert right.read_bytes() == CONTENT

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from markedness import params
+from markedness import params, strict_yaml
 from markedness.params import ParamsError
 
 MODELS = "models: {m: {backend: scripted}}\n"
@@ -71,9 +75,46 @@ def test_load_of_a_missing_file_says_where_it_looked(tmp_path: Path) -> None:
 def test_shipped_pipeline_names_only_keys_of_the_shipped_params() -> None:
     root = Path(__file__).parents[1]
     content = yaml.safe_load((root / "params.yaml").read_text(encoding="utf-8"))
-    used = set(re.findall(r"\$\{(?!item\.)([a-z_]+)\}", (root / "dvc.yaml").read_text(encoding="utf-8")))
-    assert used == {"audits", "run", "tolerated_failures"}
+    used = set(re.findall(r"\$\{(?!item\b)([a-z_]+)\}", (root / "dvc.yaml").read_text(encoding="utf-8")))
+    assert used == {"audits", "run"}
     assert used <= set(content)
+
+
+def test_shipped_pipeline_puts_no_text_of_params_into_a_command_unquoted() -> None:
+    stages = yaml.safe_load((Path(__file__).parents[1] / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    commands = " ".join(stage["cmd"] for stage in stages.values())
+    assert set(re.findall(r"\$\{(.*?)\}", commands)) == {"item"}  # DVC quotes the values of a mapping, no others
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tolerated_failures": "0; touch X"},
+        {"run": ["m'; touch X; '"]},
+        {"audits": ["$(touch X)"]},
+    ],
+)
+def test_repro_with_a_command_in_params_runs_the_check_but_not_the_command(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    root = Path(__file__).parents[1]
+    content = {"audits": ["personas"], "run": ["m"], "models": {"m": {"backend": "scripted"}}, "tolerated_failures": 0}
+    for name in change.get("run", ()):
+        content["models"] = {name: {"backend": "scripted"}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(content | change), encoding="utf-8")
+    generate = yaml.safe_load((root / "dvc.yaml").read_text(encoding="utf-8"))["stages"]["generate"]
+    stages = {"generate": {"matrix": generate["matrix"], "cmd": generate["cmd"]}}
+    (tmp_path / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}), encoding="utf-8")
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc" / "config").write_text("[core]\n    no_scm = true\n", encoding="utf-8")
+    folder = Path(sys.executable).parent
+    env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(root / "src")}
+    done = subprocess.run(
+        [sys.executable, "-m", "dvc", "repro"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "params.yaml: " in done.stderr, done.stderr
+    assert not (tmp_path / "X").exists()
 
 
 def test_shipped_params_survive_the_rewriting_of_dvc_experiments(tmp_path: Path) -> None:
@@ -87,3 +128,129 @@ def test_shipped_params_survive_the_rewriting_of_dvc_experiments(tmp_path: Path)
         content["seed"] = 7
     rewritten = yaml.safe_load(copy.read_text(encoding="utf-8"))
     assert rewritten == yaml.safe_load(shipped.read_text(encoding="utf-8")) | {"seed": 7}
+
+
+# ---------------------------------------------------------------- the file
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("seed: 1\nmodels: {m: {backend: scripted}}\nseed: 2\n", "line 3: the key 'seed' is already in line 1"),
+        ("models:\n  m: {backend: scripted}\n  m: {rule: none}\n", "line 3: the key 'm' is already in line 2"),
+        (f"a: {'[' * 5000}{']' * 5000}\n", "is nested too deep; use at most 40 levels"),
+        (f"a: {'[' * 60}{']' * 60}\n", "is nested too deep; use at most 40 levels"),
+        ("a: &a [*a]\n", "line 1: contains itself through an alias (*)"),
+        ("a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+            f"{n}: &{n} [{', '.join([f'*{old}'] * 10)}]\n" for old, n in zip("abcdef", "bcdefg", strict=True)
+        ), "more than 200,000 entries, aliases written out"),
+        (f"seed: {'9' * 5000}\n", "not a YAML file"),
+        ("seed: 2026-13-45\n", "not a YAML file"),
+        (MODELS + f"personas: {{generate: {{samples: {2**64}}}}}", "generate.samples: the number is beyond 64 bits"),
+        (MODELS + "personas: {generate: {stop: [\"a\\0b\"]}}", "stop.0: has the control character U+0000"),
+        (MODELS + "personas: {generate: {stop: [\"\\ud800\"]}}", "has the control character U+D800"),
+        (MODELS + f"seed: {2**63}", "seed: Input should be less than or equal to 9223372036854775807"),
+        (MODELS + "personas: {generate: {temperature: .inf}}", "temperature: Input should be a finite number"),
+        (MODELS + "tolerated_failures: .nan", "tolerated_failures: Input should be a finite number"),
+        (MODELS + "tolerated_failures: 0; touch X", "tolerated_failures: Input should be a valid number"),
+    ],
+)  # fmt: skip
+def test_load_of_a_file_no_person_writes_is_one_sentence(tmp_path: Path, text: str, expected: str) -> None:
+    message = faults(tmp_path, text)
+    assert expected in message
+    assert len(message) < 400
+
+
+def test_load_of_a_folder_names_it(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").mkdir()
+    with pytest.raises(ParamsError, match=r"params\.yaml: is a folder; name the file in it"):
+        params.load(tmp_path / "params.yaml")
+
+
+def test_read_of_merged_mappings_takes_an_overridden_key_for_no_repetition(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\n", encoding="utf-8")
+    assert strict_yaml.read(path)["b"] == {"x": 3, "y": 2}
+
+
+# ---------------------------------------------------------------- names
+
+
+def axes_fault(tmp_path: Path, axes: dict[str, Any], audit: str = "personas") -> str:
+    content = {"models": {"m": {"backend": "scripted"}}, audit: {"axes": axes}}
+    return faults(tmp_path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
+def of(*values: str, **words: dict[str, str]) -> dict[str, Any]:
+    return {"unmarked": values[0], "values": {value: words.get(value, {}) for value in values}}
+
+
+@pytest.mark.parametrize(
+    "name", ["/../../ESCAPED", "a/b", "a.b", "a  b", " a", "1st", "a\\b", "a\tb", "x" * 101, "", "_row", "a$b", "a:b"]
+)
+def test_load_of_an_axis_name_that_is_no_name_is_a_fault(tmp_path: Path, name: str) -> None:
+    assert "an axis name begins with a letter" in axes_fault(tmp_path, {name: of("x", "y")})
+
+
+@pytest.mark.parametrize("name", ["race", "gender identity", "first-generation", "religión", "वर्ग", "民族", "class"])
+def test_load_of_an_axis_name_of_any_script_has_no_faults(tmp_path: Path, name: str) -> None:
+    content = {"models": {"m": {"backend": "scripted"}}, "personas": {"axes": {name: of("x", "y")}}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    assert params.load(tmp_path / "params.yaml")
+
+
+@pytest.mark.parametrize(
+    "name", ["status", "group", "kind", "text", "error", "prompt", "answer", "sample", "prompt_id"]
+)
+@pytest.mark.parametrize("audit", ["personas", "homogeneity"])
+def test_load_of_an_axis_with_the_name_of_a_column_is_a_fault(tmp_path: Path, audit: str, name: str) -> None:
+    message = axes_fault(tmp_path, {name: of("x", "y")}, audit)
+    assert f"params.yaml: {audit}.axes.{name}: is the name of a column of the tables; choose another" in message
+
+
+@pytest.mark.parametrize(
+    ("axes", "expected"),
+    [
+        ({"race": of("a", "b", a={"label": "Same"}, b={"label": "same"})}, "'a' and 'b' have the same label 'same'"),
+        ({"race": of("a", "b", a={"noun": "man"}, b={"noun": "man"})}, "'a' and 'b' have the same noun 'man'"),
+        ({"race": of("a", "b", b={"label": "a"})}, "'a' and 'b' have the same label 'a'"),
+        ({"race": of("a", "b", b={"label": ""})}, "values.'b'.label: is empty"),
+        ({"x": of("a b", "a"), "y": of("c", "b c")}, "both have the name 'a b c'; change the key of a value"),
+        ({"x": of("other", "a"), "y": of("other", "b")}, "both have the name 'other'; change the key of a value"),
+        ({"x": of("a", "")}, "values: a value has an empty key"),
+        ({"x": of("a", "b/c")}, "values.'b/c': a value's key has no '/'"),
+        ({"x": of("a", " b")}, "values.' b': a value's key has no"),
+        ({"x": of("a", "b" * 101)}, "has more than 100 characters"),
+    ],
+)
+def test_load_of_values_that_cannot_be_told_apart_is_a_fault(
+    tmp_path: Path, axes: dict[str, Any], expected: str
+) -> None:
+    assert expected in axes_fault(tmp_path, axes)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("models: {index: {backend: scripted}}", "'index': reports/index.html is the page over all models"),
+        (f"models: {{{'m' * 101}: {{backend: scripted}}}}", "a model key has at most 100 characters; this has 101"),
+        ("models: {-m: {backend: scripted}}", "does not begin with '-'"),
+        ("models: {../m: {backend: scripted}}", "a model key has letters, digits"),
+        (MODELS + "run: [m, m]", "run: 'm' is named twice; name each once"),
+        (MODELS + "audits: [personas, guise, personas]", "audits: 'personas' is named twice; name each once"),
+        ("models: {m: {backend: transformers, path: models/personas/m}}", "models.m.path: models/personas/m is in "
+         "models/personas/m, which a stage replaces; move it to another folder"),
+        ("models: {m: {backend: transformers, path: ./models/guise/../guise/m/deep}}", "is in models/guise/m, which"),
+        ("models: {m: {backend: corpus, personas: {path: data/responses/personas/m.parquet}}}", "a stage replaces"),
+    ],
+)  # fmt: skip
+def test_load_of_a_model_that_would_be_overwritten_is_a_fault(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in faults(tmp_path, text)
+
+
+def test_value_named_like_the_rows_of_all_groups_is_refused(tmp_path: Path) -> None:
+    axes = {"race": {"unmarked": "White", "values": {"White": {}, "all": {}}}}
+    content = {"models": {"m": {"backend": "scripted"}}, "personas": {"axes": axes}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    with pytest.raises(ParamsError, match=r"values\.all: is the name of the rows of all groups together"):
+        params.load(tmp_path / "params.yaml")

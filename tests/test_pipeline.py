@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import yaml
 
 from markedness import params, pipeline
 from markedness.audits import STAGES
-from markedness.lm.base import ModelError
-from markedness.store import StoreError
+from markedness.files import StoreError
+from markedness.lm.base import Draw, ModelError, RequestFailed
+from markedness.lm.scripted import ScriptedModel as Scripted
+from markedness.records import Completion
 
 AXES = {
     "race": {"unmarked": "White", "values": {"White": {}, "Black": {}}},
@@ -161,6 +164,138 @@ def test_command_on_bad_data_exits_1_with_one_sentence(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("error: models.texts.personas.path: no file matches")
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+# ---------------------------------------------------------------- results are replaced only by results
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    """Every file that a run leaves, but for the ledger."""
+    places = [folder / "data", folder / "results", folder / "models"]
+    files = [path for place in places for path in place.rglob("*") if path.is_file() and path.suffix != ".jsonl"]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_run_whose_requests_all_failed_leaves_the_earlier_results(tmp_path: Path) -> None:
+    model: dict[str, Any] = {"backend": "scripted", "rule": "planted"}
+    content: dict[str, Any] = {
+        "audits": ["homogeneity"],
+        "models": {"m": model},
+        "homogeneity": {
+            "axes": {"gender": {"unmarked": "man", "values": {"man": {"noun": "man"}, "woman": {"noun": "woman"}}}},
+            "generate": {"study": "group_labels", "cues": ["sports", "music"], "samples": 8},
+            "evaluate": {"n_resamples": 20, "n_permutations": 20},
+        },
+    }
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    assert command(tmp_path, "run", "homogeneity", "--model", "m").returncode == 0
+    before = results(tmp_path)
+    assert "results/homogeneity/m/metrics.json" in before
+    content["models"]["m"] = {
+        "backend": "openai", "model": "x", "base_url": "http://127.0.0.1:9/v1", "max_attempts": 1, "max_wait": 0,
+    }  # fmt: skip
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    for words in (("run",), ("generate", "--tolerate", "1")):
+        done = command(tmp_path, *words, "homogeneity", "--model", "m")
+        assert done.returncode == 1, done.stdout
+        assert done.stderr.startswith("error: ") and "Traceback" not in done.stderr
+        assert results(tmp_path) == before
+
+
+def test_generate_whose_requests_all_failed_names_their_number_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(self: Scripted, draws: Sequence[Draw]) -> list[Completion]:
+        raise RequestFailed("HTTP 401: no such key")
+
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump({"models": {"m": {"backend": "scripted"}}}), encoding="utf-8")
+    loaded = params.load(tmp_path / "params.yaml")
+    monkeypatch.setattr(Scripted, "complete", refuse)
+    with pytest.raises(pipeline.StageError, match=r"all [\d,]+ requests failed, so that nothing was written"):
+        pipeline.generate(loaded, "guise", "m", say=lambda _: None)
+    assert outputs(tmp_path) == []
+
+
+def test_run_that_measures_nothing_puts_the_earlier_files_back_and_says_so(tmp_path: Path) -> None:
+    path = write_study(tmp_path)
+    write_texts(tmp_path)
+    loaded = params.load(path)
+    assert pipeline.run(loaded, "personas", "texts", say=lambda _: None)
+    before = results(tmp_path)
+    path.write_text(path.read_text(encoding="utf-8").replace("    personas:", "    guise:"), encoding="utf-8")
+    with pytest.raises(
+        pipeline.StageError, match=r"names no texts for personas.*the earlier results stay in results/p"
+    ):
+        pipeline.run(params.load(path), "personas", "texts", say=lambda _: None)
+    assert results(tmp_path) == before
+
+
+def test_run_that_breaks_in_a_late_stage_puts_the_earlier_files_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_study(tmp_path)
+    write_texts(tmp_path)
+    loaded = params.load(path)
+    pipeline.run(loaded, "personas", "texts", say=lambda _: None)
+    before = results(tmp_path)
+    write_texts(tmp_path, text="quite another text")
+
+    def broken(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "evaluate", broken)
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.run(loaded, "personas", "texts", say=lambda _: None)
+    assert results(tmp_path) == before
+
+
+def test_run_with_no_room_for_the_earlier_files_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
+    path = write_study(tmp_path)
+    write_texts(tmp_path)
+    run(path)
+    before = results(tmp_path)
+    # a limit on the size of files stands for a full disk: the first thing that is written are the copies
+    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "limited", sys.executable, "-m", "markedness", "run", "personas"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [*limited, "--model", "texts"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "File too large" in done.stderr and "free some space" in done.stderr
+    assert results(tmp_path) == before
+
+
+def test_featurize_over_files_that_it_did_not_write_refuses_and_keeps_them(tmp_path: Path) -> None:
+    path = write_study(tmp_path)
+    write_texts(tmp_path)
+    run(path)
+    run(path)  # what it wrote itself is replaced
+    weights = tmp_path / "models" / "personas" / "texts" / "model.safetensors"
+    weights.write_bytes(b"weights")
+    with pytest.raises(pipeline.StageError, match=r"model\.safetensors: is not a file that featurize wrote"):
+        pipeline.featurize(params.load(path), "personas", "texts", say=lambda _: None)
+    assert weights.read_bytes() == b"weights"
+
+
+def test_read_of_a_truncated_table_names_the_stage_that_makes_it(tmp_path: Path) -> None:
+    path = write_study(tmp_path)
+    write_texts(tmp_path)
+    run(path)
+    table = tmp_path / "data" / "responses" / "personas" / "texts.parquet"
+    table.write_bytes(table.read_bytes()[:-20])
+    with pytest.raises(StoreError, match=r"texts\.parquet: cannot be read .*; run 'markedness clean personas"):
+        pipeline.featurize(params.load(path), "personas", "texts", say=lambda _: None)
+
+
+def test_run_says_the_groups_found_before_anything_is_computed(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    write_texts(tmp_path)
+    said: list[str] = []
+    pipeline.generate(params.load(tmp_path / "params.yaml"), "personas", "texts", said.append)
+    assert said[0] == (
+        "personas texts: 32 rows of 1 file(s), 4 groups: Black man 8, Black woman 8, White man 8, White woman 8"
+    )
 
 
 def test_command_from_another_folder_writes_beside_its_params_file(tmp_path: Path) -> None:

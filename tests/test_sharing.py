@@ -1,126 +1,66 @@
-"""A collaborator reproduces a study with no key and no request, and asks only for what a change adds.
+"""The tutorial on sharing, run as it is printed: two clones, a folder or a real S3 server between them.
 
-Two clones, a remote between them (a folder, then a real S3 server), and a model server that counts.
+A model server on loopback counts what is asked; nothing else of the tutorial is replaced.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
+from tests.documents import ROOT, Study, blocks, small
 from tests.servers.openai_server import Server
 
-ROOT = Path(__file__).parents[1]
-AXES = {
-    "race": {"unmarked": "White", "values": {"White": {}, "Black": {}}},
-    "gender": {"unmarked": "man", "values": {"man": {}, "woman": {"pronouns": ["she", "her", "her"]}}},
-}
-
-
-def run(folder: Path, *command: str, **environment: str) -> str:
-    """Run a command as a person in this folder would; its output, and a failure that shows it."""
-    env = {**os.environ, "DVC_NO_ANALYTICS": "1", "CI": "true", "PYTHONPATH": str(folder / "src"), **environment}
-    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
-    done = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
-
-
-def study(url: str) -> dict[str, Any]:
-    """Personas of four groups, asked of one served model."""
-    shipped = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    shipped["audits"], shipped["run"] = ["personas"], ["served"]
-    shipped["models"]["served"] = {"backend": "openai", "model": "test-model", "base_url": url}
-    shipped["personas"]["axes"] = AXES
-    shipped["personas"]["generate"] |= {"samples": 4}
-    shipped["personas"]["featurize"] |= {"embeddings": None, "svm": {"enabled": False}}  # not what is shared
-    shipped["personas"]["evaluate"] |= {"n_permutations": 20, "n_resamples": 100}
-    return shipped
-
-
-def write(folder: Path, params: dict[str, Any]) -> None:
-    (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False), encoding="utf-8")
-
-
-def tables(folder: Path) -> dict[str, bytes]:
-    results = folder / "results" / "personas" / "served"
-    return {path.name: path.read_bytes() for path in sorted(results.rglob("*.csv"))}
+PAGE = ROOT / "docs" / "tutorials" / "share-a-study.md"
+KEY = "sk-of-the-first-clone"
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Server]]:
-    """The first clone, with the study run and committed."""
-    if not (ROOT / ".git").exists():
-        pytest.skip("skipped: this is not a git checkout, so there is nothing to clone")
-    folder = tmp_path_factory.mktemp("sharing") / "first"
-    run(ROOT, "git", "clone", "--quiet", str(ROOT), str(folder))
-    # uncommitted work is part of what is tested
-    shutil.copytree(ROOT / "src", folder / "src", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "dvc.yaml", folder / "dvc.yaml")
+def server() -> Iterator[Server]:
     with Server() as server:
-        write(folder, study(server.url))
-        run(folder, "dvc", "repro", "evaluate", OPENAI_API_KEY="sk-test-of-the-first-clone")
-        run(folder, "git", "add", "-A")
-        run(folder, "git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", "Run the study")
-        yield folder, server
+        yield server
 
 
-def share(first: Path, second: Path, remote: list[list[str]]) -> None:
-    """Push from the first clone; clone and pull as the second person."""
-    for command in remote:
-        run(first, "dvc", *command)
-    run(first, "dvc", "push", "--quiet")
-    run(first, "git", "clone", "--quiet", str(first), str(second))
-    for command in remote:
-        run(second, "dvc", *command)
-    run(second, "dvc", "pull", "--quiet", "--allow-missing")
+@pytest.fixture(scope="module")
+def study(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """The study of the first clone, run once."""
+    if shutil.which("git") is None:
+        pytest.skip("skipped: git is not installed (apt-get install git)")
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    params["models"] = {"my-model": {"backend": "openai", "model": "test-model"}}
+    study = Study.create(
+        tmp_path_factory.mktemp("sharing") / "study", small(params, server.url), {"OPENAI_API_KEY": KEY}
+    )
+    study.sh("dvc repro")
+    assert asked(server) == 16  # 4 groups, one prompt, 4 samples
+    return study
 
 
-def without_key() -> dict[str, str]:
-    return {"OPENAI_API_KEY": ""}
+def asked(server: Server) -> int:
+    return sum(server.answered.values())
 
 
-def test_second_clone_through_a_folder_needs_no_request_and_a_change_asks_only_for_what_is_new(
-    first: tuple[Path, Server], tmp_path: Path
-) -> None:
-    folder, server = first
-    asked = sum(server.answered.values())
-    assert asked > 0
-    second = tmp_path / "second"
-    share(folder, second, [["remote", "add", "--local", "--force", "--default", "here", str(tmp_path / "remote")]])
-    # every table is there, and nothing is left to do: with the server's key gone, not one request
-    assert tables(second) == tables(folder)
-    assert tables(second)
-    run(second, "dvc", "repro", "evaluate", **without_key())
-    assert sum(server.answered.values()) == asked
-    # lost tables are made again from the shared ledger, still without a request
-    shutil.rmtree(second / "results" / "personas")
-    shutil.rmtree(second / "data" / "generations")
-    run(second, "dvc", "repro", "--force", "evaluate", **without_key())
-    assert tables(second) == tables(folder)
-    assert sum(server.answered.values()) == asked
-    # one more sample of each prompt is all that a changed parameter asks for: 4 -> 5 samples
-    changed = study(server.url)
-    changed["personas"]["generate"]["samples"] = 5
-    write(second, changed)
-    run(second, "dvc", "repro", "evaluate", OPENAI_API_KEY="sk-test-of-the-second-clone")
-    assert sum(server.answered.values()) == asked + asked // 4
+def tables(folder: Path) -> dict[str, bytes]:
+    results = folder / "results"
+    return {str(path.relative_to(results)): path.read_bytes() for path in sorted(results.rglob("*.csv"))}
 
 
-def test_second_clone_through_s3_has_every_table(first: tuple[Path, Server], tmp_path: Path) -> None:
-    moto = pytest.importorskip("moto.server", reason="skipped: moto's S3 server is not installed")
+@pytest.fixture(params=["folder", "s3"])
+def remote(request: pytest.FixtureRequest) -> Iterator[tuple[str, dict[str, str]]]:
+    """The remote of the page's alternatives, and the environment that its users set."""
+    if request.param == "folder":
+        yield "folder", {}
+        return
+    moto = pytest.importorskip(
+        "moto.server", reason="skipped: moto's S3 server is not installed (make test installs it)"
+    )
     pytest.importorskip("dvc_s3", reason="skipped: dvc-s3 is not installed (pip install 'markedness[s3]')")
     import boto3
 
-    folder, server = first
-    asked = sum(server.answered.values())
     s3 = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     s3.start()
     try:
@@ -128,16 +68,61 @@ def test_second_clone_through_s3_has_every_table(first: tuple[Path, Server], tmp
         endpoint = f"http://{host}:{port}"
         keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
         boto3.client("s3", endpoint_url=endpoint, **keys).create_bucket(Bucket="study")
-        remote = [
-            ["remote", "add", "--local", "--force", "--default", "s3", "s3://study/data"],
-            ["remote", "modify", "--local", "s3", "endpointurl", endpoint],
-            ["remote", "modify", "--local", "s3", "access_key_id", "test"],
-            ["remote", "modify", "--local", "s3", "secret_access_key", "test"],
-        ]
-        second = tmp_path / "second"
-        share(folder, second, remote)
-        assert tables(second) == tables(folder)
-        run(second, "dvc", "repro", "evaluate", **without_key())
-        assert sum(server.answered.values()) == asked
+        variables = {name.upper(): value for name, value in keys.items() if name != "region_name"}
+        yield "s3", {**variables, "AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL": endpoint}
     finally:
         s3.stop()
+
+
+def test_tutorial_on_sharing_runs_as_printed_and_the_second_clone_asks_nothing(
+    study: Study, server: Server, remote: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    kind, variables = remote
+    before = asked(server)
+    owner = study.copy(tmp_path / "study")
+    owner.environment |= variables
+    person, colleague, shown = owner, None, ""
+    for block in blocks(PAGE):
+        if block.mark.startswith("remote: ") and block.mark != f"remote: {kind}":
+            continue
+        if block.mark == "clone: second":  # another person, without the key
+            colleague = person = Study(tmp_path / "colleague", {**owner.environment, "OPENAI_API_KEY": ""})
+            person.cwd = owner.folder
+        shown += person.sh(block.text)
+        if block.mark == "clone: second":
+            assert tables(tmp_path / "colleague") == tables(owner.folder)
+    assert colleague is not None and "WARNING" not in shown
+    assert tables(colleague.folder) == tables(owner.folder) and tables(colleague.folder)
+    assert asked(server) == before
+    paper = tmp_path / "paper"
+    assert (paper / "tables" / "marked_words.csv").is_file() and (paper / "stimuli" / "prompts.yaml").is_file()
+    for name in ("my-model.parquet", "generations.parquet"):
+        assert len(pd.read_parquet(paper / name)) == 16
+    # one more sample of each prompt is all that a changed parameter asks for: 4 -> 5 samples
+    changed = colleague.params
+    changed["personas"]["generate"]["samples"] = 5
+    colleague.write(changed)
+    colleague.cwd = colleague.folder
+    colleague.sh("dvc repro", OPENAI_API_KEY="sk-of-the-second-clone")
+    assert asked(server) == before + 4
+
+
+def test_pins_that_were_never_fetched_disturb_no_command(study: Study, tmp_path: Path) -> None:
+    copy = study.copy(tmp_path / "study")
+    assert list((copy.folder / "data" / "corpora").rglob("*.csv.dvc"))
+    copy.sh('dvc remote add --default storage "$PWD/../storage"\ngit add dvc.lock .dvc/config\ngit commit -m "Run"')
+    assert "WARNING" not in copy.sh("dvc status\ndvc data status\ndvc push\ndvc checkout\ndvc pull\ndvc metrics diff")
+    assert "Data and pipelines are up to date" in copy.sh("dvc status")
+
+
+def test_shipped_study_has_no_remote() -> None:
+    assert "remote" not in (ROOT / ".dvc" / "config").read_text(encoding="utf-8")
+
+
+def test_an_edited_guise_estimator_reruns_guise_evaluate_and_compare_alone(study: Study, tmp_path: Path) -> None:
+    copy = study.copy(tmp_path / "study")
+    estimator = copy.folder / "src/markedness/audits/guise/estimators/favorability.py"
+    estimator.write_text(estimator.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
+    changed = yaml.safe_load(copy.sh("dvc status --json"))
+    assert {stage.split("-")[0] for stage in changed} <= {"evaluate@guise", "compare"}
+    assert "compare" in changed

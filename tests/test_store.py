@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from markedness.store import Store, StoreError, atomic
+from markedness.files import StoreError, atomic
+from markedness.store import Store
 
 
 def test_atomic_when_the_block_fails_keeps_the_old_file(tmp_path: Path) -> None:
@@ -28,7 +32,7 @@ def test_atomic_where_a_folder_cannot_be_made_says_so(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere; run the tests as another user")
 def test_atomic_in_an_unwritable_folder_says_so(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(StoreError, match="cannot be written"), atomic(tmp_path / "x.csv"):
@@ -78,3 +82,117 @@ def test_clear_of_what_is_no_folder_says_so(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file, no folder", encoding="utf-8")
     with pytest.raises(StoreError, match=r"results/personas/m: cannot be written \(Not a directory\)"):
         Store(tmp_path).clear(tmp_path / "results" / "personas" / "m", ("tables",))
+
+
+def test_atomic_removes_what_a_killed_run_left_and_nothing_else(tmp_path: Path) -> None:
+    left, swap = tmp_path / ".b.csv.part-abcd1234.csv", tmp_path / ".a.csv.swp"
+    left.write_text("half", encoding="utf-8")
+    swap.write_text("an editor's", encoding="utf-8")
+    with atomic(tmp_path / "a.csv") as part:
+        part.write_text("whole", encoding="utf-8")
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".a.csv.swp", "a.csv"]
+
+
+def test_atomic_leaves_the_unfinished_file_of_a_live_run(tmp_path: Path) -> None:
+    with atomic(tmp_path / "a.csv") as first:
+        first.write_text("first", encoding="utf-8")
+        with atomic(tmp_path / "b.csv") as second:
+            second.write_text("second", encoding="utf-8")
+        assert first.exists()
+    assert (tmp_path / "a.csv").read_text(encoding="utf-8") == "first"
+
+
+def test_renewed_when_the_block_fails_keeps_the_old_folder(tmp_path: Path) -> None:
+    store, folder = Store(tmp_path), tmp_path / "results" / "compare"
+    store.write_csv(folder / "old.csv", pd.DataFrame({"x": [1]}))
+    with pytest.raises(RuntimeError), store.renewed(folder) as new:
+        store.write_csv(new / "new.csv", pd.DataFrame({"x": [2]}))
+        raise RuntimeError
+    assert [path.name for path in folder.iterdir()] == ["old.csv"]
+    assert [path.name for path in folder.parent.iterdir()] == ["compare"]
+
+
+@pytest.mark.parametrize("in_one_step", [True, False])
+def test_renewed_replaces_the_whole_folder_and_what_a_killed_run_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_one_step: bool
+) -> None:
+    store, folder = Store(tmp_path), tmp_path / "results" / "compare"
+    store.write_csv(folder / "old.csv", pd.DataFrame({"x": [1]}))
+    (folder.parent / ".compare.new" / "half").mkdir(parents=True)
+    if not in_one_step:
+        monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())  # a system without renameat2
+    with store.renewed(folder, ("figures",)) as new:
+        store.write_csv(new / "new.csv", pd.DataFrame({"x": [2]}))
+        assert (folder / "old.csv").exists()
+    assert sorted(path.name for path in folder.iterdir()) == ["figures", "new.csv"]
+    assert [path.name for path in folder.parent.iterdir()] == ["compare"]
+
+
+def test_renewed_after_a_kill_between_two_steps_restores_the_old_folder(tmp_path: Path) -> None:
+    store, folder = Store(tmp_path), tmp_path / "results" / "compare"
+    store.write_csv(folder.parent / ".compare.new.old" / "old.csv", pd.DataFrame({"x": [1]}))
+    with pytest.raises(RuntimeError), store.renewed(folder):
+        raise RuntimeError
+    assert [path.name for path in folder.iterdir()] == ["old.csv"]
+
+
+def test_renewed_while_another_run_writes_is_one_sentence(tmp_path: Path) -> None:
+    store, folder = Store(tmp_path), tmp_path / "results" / "compare"
+    with (
+        store.renewed(folder) as new,
+        pytest.raises(StoreError, match="results/compare: another run is writing it; wait"),
+        store.renewed(folder),
+    ):
+        pass
+    assert not new.exists()
+    assert folder.is_dir()
+
+
+def test_renewed_of_what_is_no_folder_says_so(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file, no folder", encoding="utf-8")
+    with (
+        pytest.raises(StoreError, match=r"results/compare: cannot be written \(Not a directory\)"),
+        Store(tmp_path).renewed(tmp_path / "results" / "compare"),
+    ):
+        pass
+
+
+def test_locked_folder_is_ignored_by_git(tmp_path: Path) -> None:
+    with Store(tmp_path).locked("track"):
+        assert (tmp_path / ".markedness" / ".gitignore").read_text(encoding="utf-8") == "*\n"
+
+
+def test_write_csv_with_nul_and_carriage_returns_gives_every_row_back(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    Store(tmp_path).write_csv(path, pd.DataFrame({"word": ["a\0b", None, "c\rd", "e\r\nf"], "n": [1, 2, 3, 4]}))
+    table = pd.read_csv(path, keep_default_na=False)
+    assert table["word"].tolist() == ["a\ufffdb", "", "c\nd", "e\nf"]
+    assert table["n"].tolist() == [1, 2, 3, 4]
+
+
+def test_estimator_bytes_of_two_equal_fits_are_equal_and_load(tmp_path: Path) -> None:
+    """In two processes: in one, the same objects could have the same addresses."""
+    script = (
+        "import sys, numpy as np\n"
+        "from scipy.sparse import csr_array\n"
+        "from sklearn.pipeline import make_pipeline\n"
+        "from sklearn.preprocessing import MaxAbsScaler\n"
+        "from sklearn.svm import LinearSVC\n"
+        "from markedness.files import estimator_bytes\n"
+        "waste = [object() for _ in range(int(sys.argv[2]))]\n"
+        "x, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2\n"
+        "made = make_pipeline(MaxAbsScaler(), LinearSVC(random_state=0)).fit(x, y)\n"
+        "made.words_ = {'kept': csr_array(x), 'same': x, 'again': x}\n"
+        "open(sys.argv[1], 'wb').write(estimator_bytes(made))\n"
+    )
+    files = [tmp_path / "a.skops", tmp_path / "b.skops"]
+    for file, waste in zip(files, ("7", "70001"), strict=True):
+        subprocess.run([sys.executable, "-c", script, str(file), waste], check=True)
+    assert files[0].read_bytes() == files[1].read_bytes()
+    import skops.io
+
+    loaded = skops.io.load(files[0], trusted=skops.io.get_untrusted_types(file=files[0]))
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    assert (loaded.predict(x) == loaded[-1].predict(loaded[0].transform(x))).all()
+    assert loaded.words_["same"] is loaded.words_["again"]
+    assert (loaded.words_["kept"].toarray() == x).all()

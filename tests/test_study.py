@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -126,8 +125,8 @@ def test_compare_between_revisions_reads_git_and_the_cache(tmp_path: Path, monke
     said: list[str] = []
     table = study.compare_revisions(loaded, "before", "HEAD", tmp_path / "out.csv", said.append)
     row = table.set_index("score").loc["jsd.mean"]
-    metrics = json.loads((tmp_path / "results" / "personas" / "model" / "metrics.json").read_text(encoding="utf-8"))
-    assert row["b"] == pytest.approx(metrics["jsd.mean"])
+    scores = pd.read_csv(tmp_path / "results" / "personas" / "model" / "scores.csv").set_index("key")
+    assert row["b"] == pytest.approx(scores.loc["jsd.mean", "estimate"])
     assert row["p_adjusted"] < 0.05
     assert "jsd.mean" in said[0]
     with pytest.raises(RevisionError, match="'nowhere' is neither a git revision"):

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from markedness import tracking
-from markedness.tracking import AuditRun, DataSet, ModelRun, TrackingError, flat, public, track
+from markedness.provenance import flat, key_of, public
+from markedness.tracking import AuditRun, DataSet, ModelRun, TrackingError, track
 
 SCORES = {"share.Black": 0.4, "share.Black_ci_low": 0.3, "share.Baha'is": 0.1, "other.x": 2.0, "none": float("nan")}
 
@@ -29,7 +30,7 @@ def model_run(root: Path, model: str = "tiny", metrics: dict[str, float] | None 
     data = DataSet("personas-generations", "0" * 32, f"data/generations/personas/{model}.parquet")
     audit = AuditRun("personas", metrics or SCORES, ("share.Black",), {"personas": {"samples": 3}}, folder, [data])
     settings = {"seed": 1, "models": {model: {"backend": "openai", "base_url": "https://me:key@host.example/v1?t=1"}}}
-    return ModelRun(model, settings, {"git.commit": "abc", "git.dirty": "false", "dvc.lock": "d"}, [audit], report)
+    return ModelRun(model, settings, {"git.commit": "abc", "git.dirty": "false"}, [audit], report)
 
 
 @pytest.fixture(autouse=True)
@@ -68,8 +69,10 @@ def test_track_logs_a_parent_with_the_headline_scores_and_a_child_with_all(store
     assert parent.data.metrics == {"personas/share.Black": 0.4, "personas/share.Black_ci_low": 0.3}
     assert parent.data.params["models.tiny.base_url"] == "https://host.example/v1"
     (child,) = runs(uri, f"tags.mlflow.parentRunId = '{parent.info.run_id}'")
-    # The apostrophe is no sign of an MLflow name; what is NaN is not logged.
-    assert child.data.metrics == {"share.Black": 0.4, "share.Black_ci_low": 0.3, "share.Baha_is": 0.1, "other.x": 2.0}
+    # The apostrophe (U+0027) is no sign of an MLflow name; what is NaN is not logged.
+    assert child.data.metrics == {
+        "share.Black": 0.4, "share.Black_ci_low": 0.3, "share.Baha:27:is": 0.1, "other.x": 2.0,
+    }  # fmt: skip
     assert child.data.tags["model"] == "tiny"
     assert child.data.tags["git.commit"] == "abc"
     assert child.data.tags["dataset.personas-generations"] == "0" * 32
@@ -95,18 +98,120 @@ def test_track_with_nothing_changed_logs_nothing_and_with_a_new_score_logs_again
     assert len(runs(tracking.address(store))) == before + 2
 
 
-def test_track_cut_short_is_marked_failed_and_logged_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = model_run(store, "cut")
+@pytest.mark.parametrize("point", ["log_artifacts", "log_inputs", "log_outputs", "log_batch"])
+def test_track_cut_short_leaves_no_run_running_and_logs_again(
+    store: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    import mlflow
 
-    def fails(*_: object) -> str:
+    run = model_run(store, f"cut-{point}")
+
+    def fails(*_: object, **__: object) -> None:
         raise OSError("no space left")
 
     with monkeypatch.context() as broken:
-        broken.setattr(tracking, "_log_model", fails)
-        with pytest.raises(TrackingError):
+        broken.setattr(mlflow.MlflowClient, point, fails)
+        with pytest.raises(TrackingError, match="OSError: no space left"):
             track([run], store, "audits")
-    assert {r.info.status for r in runs(tracking.address(store), "tags.model = 'cut'")} == {"FAILED"}
-    assert track([run], store, "audits") == ["cut"]
+    uri = tracking.address(store)
+    assert {r.info.status for r in runs(uri, f"tags.model = 'cut-{point}'")} == {"FAILED"}
+    assert track([run], store, "audits") == [f"cut-{point}"]
+    experiment = client(uri).get_experiment_by_name("audits")
+    models = client(uri).search_logged_models([experiment.experiment_id], f"tags.model = 'cut-{point}'")
+    assert len(models) == 1  # that of the run that was cut short is gone
+
+
+def test_track_after_a_kill_ends_its_runs_and_logs_each_model_once(store: Path) -> None:
+    """The process ends itself before each of its requests in turn, and is not asked to clean up."""
+    script = (
+        "import os, signal, sys, mlflow\n"
+        "from pathlib import Path\n"
+        "from tests.test_tracking import model_run\n"
+        "from markedness.tracking import track\n"
+        "left = int(sys.argv[2])\n"
+        "def counted(function):\n"
+        "    def inner(*given, **named):\n"
+        "        global left\n"
+        "        left -= 1\n"
+        "        if left < 0:\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return function(*given, **named)\n"
+        "    return inner\n"
+        "for name in ('create_run', 'log_batch', 'log_inputs', 'log_artifacts', 'log_artifact', 'log_outputs',\n"
+        "             'set_terminated', 'set_experiment_tag'):\n"
+        "    setattr(mlflow.MlflowClient, name, counted(getattr(mlflow.MlflowClient, name)))\n"
+        "root = Path(sys.argv[1])\n"
+        "track([model_run(root, 'killed')], root, 'audits')\n"
+    )
+    root = Path(__file__).parents[1]
+    env = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+    killed = 0
+    for point in (1, 4, 8, 11, 12):
+        done = subprocess.run([sys.executable, "-c", script, str(store), str(point)], env=env, capture_output=True)
+        assert done.returncode in (0, -9), done.stderr.decode()
+        killed += done.returncode == -9
+    assert killed >= 4
+    track([model_run(store, "killed")], store, "audits")
+    uri = tracking.address(store)
+    parents = runs(uri, "tags.model = 'killed' and tags.kind = 'model'")
+    assert sorted(run.info.status for run in parents).count("FINISHED") == 1
+    assert not runs(uri, "attributes.status = 'RUNNING'")
+    experiment = client(uri).get_experiment_by_name("audits")
+    assert len(client(uri).search_logged_models([experiment.experiment_id], "tags.model = 'killed'")) == 1
+
+
+def test_track_with_names_in_any_script_and_symbols_keeps_them_apart(store: Path) -> None:
+    """Two axes that differ only in signs that MLflow refuses, or in a dot, have params and metrics of their own."""
+    axes = {"a/b": 1, "a:b": 2, "a.b": 3, "a": {"b": 4}, "Ñandú": 5, "عرق": 6, "種族": 7, "..": 8, "": 9, "🙂": 10}
+    run = model_run(store, "names", metrics={f"share.{axis}": float(n) for n, axis in enumerate(axes)})
+    audit = run.audits[0]
+    audit = AuditRun("personas", audit.metrics, (), {"axes": axes, "long": {"x" * 400: 1, "x" * 401: 2}}, audit.folder)
+    assert track([ModelRun("names", {}, {}, [audit])], store, "audits") == ["names"]
+    (child,) = runs(tracking.address(store), "tags.model = 'names' and tags.kind = 'audit'")
+    assert len(child.data.metrics) == len(axes)
+    assert {key_of(name) for name in child.data.metrics} == {f"share.{axis}" for axis in axes}
+    assert sorted(int(value) for name, value in child.data.params.items() if name.startswith("axes")) == [*range(1, 11)]
+    assert child.data.params["axes.種族"] == "7"
+    assert len([name for name in child.data.params if name.startswith("long.")]) == 2
+
+
+def test_track_refused_by_the_store_says_what_was_refused_not_that_it_is_down(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = model_run(store, "refused")
+    monkeypatch.setattr(tracking, "mlflow_name", lambda key: "?")
+    with pytest.raises(TrackingError, match="refused \\(MlflowException: Invalid value"):
+        track([run], store, "audits")
+
+
+def test_track_in_an_experiment_logs_unchanged_models_under_its_name_and_no_second_version(store: Path) -> None:
+    def named(model: str, score: float, name: str) -> ModelRun:
+        run = model_run(store, model, metrics={"share.Black": score})
+        tables = run.audits[0].folder / "tables" / "share.csv"
+        tables.write_text(f"group,share\nBlack,{score}\n", encoding="utf-8")
+        return ModelRun(model, run.params, {"dvc.exp.name": name}, run.audits, name=f"{model} {name}: samples=9")
+
+    track([named("changed", 0.1, ""), named("control", 0.2, "")], store, "audits")
+    both = [named("changed", 0.3, "cold-dusk"), named("control", 0.2, "cold-dusk")]
+    assert sorted(track(both, store, "audits")) == ["changed", "control"]
+    assert track(both, store, "audits") == []
+    # applied to the workspace and tracked again: the same results, in no experiment
+    assert track([named("changed", 0.3, ""), named("control", 0.2, "")], store, "audits") == []
+    uri = tracking.address(store)
+    found = runs(uri, "tags.`dvc.exp.name` = 'cold-dusk' and tags.kind = 'model'")
+    assert {run.info.run_name for run in found} == {
+        "changed cold-dusk: samples=9", "control cold-dusk: samples=9",
+    }  # fmt: skip
+    experiment = client(uri).get_experiment_by_name("audits")
+    assert len(client(uri).search_logged_models([experiment.experiment_id], "tags.model = 'control'")) == 1
+    assert len(client(uri).search_logged_models([experiment.experiment_id], "tags.model = 'changed'")) == 2
+
+
+def test_address_of_a_relative_sqlite_file_is_the_studys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///runs/my.db")
+    assert tracking.address(tmp_path) == f"sqlite:///{tmp_path}/runs/my.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////elsewhere/my.db")
+    assert tracking.address(tmp_path) == "sqlite:////elsewhere/my.db"
 
 
 def test_track_with_a_server_that_is_down_is_one_sentence_without_the_password(

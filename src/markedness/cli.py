@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from markedness.audits import AUDITS, STAGES
+from markedness.ledger_cli import ledger_app
+from markedness.lm.progress import tell
 from markedness.records import AuditError
 
 app = typer.Typer(
@@ -19,6 +21,7 @@ app = typer.Typer(
 
     \b
     markedness params check                       is params.yaml sound?
+    markedness doctor                             and the rest: servers, keys, files, disk?
     markedness run personas --model my-model      one audit of one model, without DVC
     markedness generate personas --model my-model --dry-run    what would it cost?
     markedness report                             the pages under reports/
@@ -40,11 +43,31 @@ app.add_typer(model_app, name="model")
 names_app = typer.Typer(help="Choose names that stand for a group.", no_args_is_help=True)
 app.add_typer(names_app, name="names")
 
-Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.")]
+app.add_typer(ledger_app, name="ledger")
+
+Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.", show_default=False)]
+NamedAudit = Annotated[str, typer.Option("--audit", help="The audit, named: as dvc.yaml calls it.", show_default=False)]
 Model = Annotated[str, typer.Option("--model", help="A key of models in params.yaml.")]
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say requests, tokens and cost; ask nothing.")]
 DEFAULT = Path("params.yaml")
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        from markedness import __version__
+
+        print(f"markedness {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
 
 
 def _load(path: Path, audit: str | None = None, model: str | None = None):  # type: ignore[no-untyped-def]
@@ -58,17 +81,20 @@ def _load(path: Path, audit: str | None = None, model: str | None = None):  # ty
     return loaded
 
 
-def _run(names: tuple[str, ...], audit: str, model: str, path: Path, tolerate: float = 0.0) -> None:
+def _run(name: str, audit: str, named: str, model: str, path: Path) -> None:
+    """One stage but generate."""
+    audit = _one_audit(audit, named)
     params = _load(path, audit, model)
     from markedness import pipeline
 
-    failed = requested = 0
-    for name in names:
-        counts = pipeline.STAGES[name](params, audit, model)
-        if counts is not None:
-            failed, requested = failed + counts.failed, requested + counts.requested
-    if failed > tolerate * requested:
-        raise typer.Exit(1)
+    pipeline.stage(name, params, audit, model)
+
+
+def _one_audit(given: str, named: str) -> str:
+    """The audit, as an argument or as --audit."""
+    if bool(given) == bool(named):
+        raise typer.BadParameter(f"name one audit: {', '.join(AUDITS)}")
+    return given or named
 
 
 def _forecast(audit: str, model: str, path: Path) -> None:
@@ -80,46 +106,59 @@ def _forecast(audit: str, model: str, path: Path) -> None:
 
 @app.command()
 def run(audit: Audit, model: Model, params: ParamsFile = DEFAULT, dry_run: DryRun = False) -> None:
-    """Generate, clean, featurize and evaluate, without DVC."""
+    """Generate, clean, featurize and evaluate, without DVC; earlier results are replaced only by results."""
     if dry_run:
         _forecast(audit, model, params)
-    else:
-        _run(STAGES, audit, model, params)
+        return
+    loaded = _load(params, audit, model)
+    from markedness import pipeline
+
+    if not pipeline.run(loaded, audit, model):
+        raise typer.Exit(1)
 
 
 @app.command()
 def generate(
-    audit: Audit,
     model: Model,
+    audit: Audit = "",
+    named: NamedAudit = "",
     params: ParamsFile = DEFAULT,
     dry_run: DryRun = False,
     tolerate: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of requests that may fail without exit status 1.")
-    ] = 0.0,
-) -> None:
+        float | None,
+        typer.Option(min=0, max=1, help="Share of requests that may fail without exit status 1, in place of "
+                     "tolerated_failures in params.yaml.", show_default=False),
+    ] = None,
+) -> None:  # fmt: skip
     """Ask the model for what the ledger lacks."""
+    audit = _one_audit(audit, named)
     if dry_run:
         _forecast(audit, model, params)
-    else:
-        _run(("generate",), audit, model, params, tolerate)
+        return
+    loaded = _load(params, audit, model)
+    from markedness import pipeline
+
+    counts = pipeline.stage("generate", loaded, audit, model)
+    if counts.failed > (loaded.tolerated_failures if tolerate is None else tolerate) * counts.requested:
+        raise typer.Exit(1)
 
 
 @app.command()
-def clean(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
+def clean(model: Model, audit: Audit = "", named: NamedAudit = "", params: ParamsFile = DEFAULT) -> None:
     """Parse and label what the model said."""
-    _run(("clean",), audit, model, params)
+    _run("clean", audit, named, model, params)
 
 
 @app.command()
-def featurize(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
+def featurize(model: Model, audit: Audit = "", named: NamedAudit = "", params: ParamsFile = DEFAULT) -> None:
     """Turn responses into units of analysis."""
-    _run(("featurize",), audit, model, params)
+    _run("featurize", audit, named, model, params)
 
 
 @app.command()
-def evaluate(audit: Audit, model: Model, params: ParamsFile = DEFAULT) -> None:
+def evaluate(model: Model, audit: Audit = "", named: NamedAudit = "", params: ParamsFile = DEFAULT) -> None:
     """Estimate, with intervals; write tables, metrics and figures."""
-    _run(("evaluate",), audit, model, params)
+    _run("evaluate", audit, named, model, params)
 
 
 @app.command()
@@ -190,9 +229,40 @@ def replicate(
 
 @params_app.command("check")
 def check(params: ParamsFile = DEFAULT) -> None:
-    """Check params.yaml: one line per fault, exit status 2."""
+    """Check params.yaml, and the prices, stimuli and corpus files it names: one line per fault, exit status 2."""
     loaded = _load(params)
-    print(f"{loaded.path}: {len(loaded.audits)} audits, {len(loaded.run)} models to run, no faults")
+    from markedness import doctor
+    from markedness.params import ParamsError
+
+    findings = list(doctor.without_requests(loaded, loaded.run))
+    if faults := [f"{loaded.path.name}: {one.subject}: {one.sentence}" for one in findings if one.level == "fault"]:
+        raise ParamsError("\n".join(faults))
+    for one in findings:
+        if one.level == "warning":
+            tell(str(one))
+    tell(f"{loaded.path}: {len(loaded.audits)} audits, {len(loaded.run)} models to run, no faults")
+
+
+@app.command("doctor")
+def doctor_command(
+    model: Annotated[
+        str | None, typer.Option("--model", help="A key of models; all that are run when left out.")
+    ] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Say whether this study can be run: files, prompts, prices, disk, and one test request to each server.
+
+    One line per check: ok, warning or fault, with the remedy. Exit status 0, 1 with warnings, 2 with faults.
+    """
+    loaded = _load(params, model=model)
+    from markedness import doctor
+
+    findings = []
+    for finding in doctor.examine(loaded, model):
+        tell(str(finding))
+        findings.append(finding)
+    if code := doctor.status(findings):
+        raise typer.Exit(code)
 
 
 @model_app.command("prepare")
@@ -208,7 +278,7 @@ def model_prepare(
     for name in names or loaded.run:
         config = loaded.model(name)
         if isinstance(config, TransformersModel):
-            print(f"{name}: {LocalModel(config, loaded.root, loaded.seed).check()}")
+            tell(f"{name}: {LocalModel(config, loaded.root, loaded.seed).check()}")
 
 
 @corpora_app.command("get")
@@ -219,11 +289,12 @@ def corpora_get(
 ) -> None:
     """Fetch what is missing, from a folder, DVC's remotes or the address; exit status 1 names what is not to be had."""
     from markedness import corpora
+    from markedness.credentials import hide
 
     root = params.resolve().parent
     errors = corpora.get(root, prefix, source)
     for error in errors:
-        print(error, file=sys.stderr)
+        tell(hide(str(error)), error=True)
     print(f"{len(corpora.pins(root, prefix)) - len(errors)} files in place, {len(errors)} missing")
     if errors:
         raise typer.Exit(1)
@@ -257,7 +328,7 @@ def names_score(
         raise ParamsError(f"names score: {' '.join(str(error).split())}") from error
     store.write_csv(output, table)
     for group, rows in table.groupby("group"):
-        print(f"{group}: {rows['selected'].sum()} of {len(rows)} names chosen")
+        tell(f"{group}: {rows['selected'].sum()} of {len(rows)} names chosen")
 
 
 @app.command()
@@ -266,23 +337,25 @@ def literature(params: ParamsFile = Path("literature.yaml")) -> None:
     loaded = _load(params)
     from markedness import literature as lit
     from markedness import pipeline
+    from markedness.lm.config import CorpusModel
     from markedness.store import Store
 
     failed = 0
     for model in loaded.run:
         for audit in loaded.audits:
-            if getattr(loaded.model(model), audit, None) is None:
+            config = loaded.model(model)
+            if not isinstance(config, CorpusModel) or config.source(audit) is None:
                 continue
             try:
                 for stage in STAGES:
-                    pipeline.STAGES[stage](loaded, audit, model)
+                    pipeline.stage(stage, loaded, audit, model)
             except AuditError as error:
-                print(f"error: {error}", file=sys.stderr)
+                tell(f"error: {error}", error=True)
                 failed += 1
     made = lit.agreements(loaded.root)
     page = lit.write(Store(loaded.root), made)
     for a in made:
-        print(f"{a.publication}, table {a.table} ({a.model}): {a.agreeing} of {a.n} cells agree ({a.rule})")
+        tell(f"{a.publication}, table {a.table} ({a.model}): {a.agreeing} of {a.n} cells agree ({a.rule})")
     print(f"report: {page}")
     if failed:
         print(f"{failed} studies could not be run; 'markedness corpora get' fetches their data", file=sys.stderr)
@@ -291,10 +364,13 @@ def literature(params: ParamsFile = Path("literature.yaml")) -> None:
 
 def main() -> None:
     """Exit status: 0 done, 1 done with failures that the output names, 2 wrong use or params."""
+    from markedness.credentials import hide
+    from markedness.lm.redaction import printable
     from markedness.params import ParamsError
 
     try:
         app(standalone_mode=True)
     except AuditError as error:
-        print(f"error: {error}" if "\n" not in str(error) else str(error), file=sys.stderr)
+        sentence = printable(hide(str(error)))
+        print(sentence if "\n" in sentence else f"error: {sentence}", file=sys.stderr)
         sys.exit(2 if isinstance(error, ParamsError) else 1)

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from markedness.records import FeatureTables, Unsupported
 from markedness.stats.resampling import multinomial_weights
 from markedness.stats.score_difference import Difference, bootstrap_difference, jackknife_difference
 
-Scores = Callable[[pd.DataFrame], Mapping[str, float]]
-"""features -> the headline scores; rows of a cluster drawn twice stand twice."""
+Scores = Callable[[FeatureTables], Mapping[str, float]]
+"""features -> the headline estimates; rows of a cluster drawn twice stand twice."""
 
 DIFFERENCE_COLUMNS = (
     "audit", "score", "model_a", "model_b", "a", "b", "difference", "ci_low", "ci_high", "standard_error", "p",
@@ -38,8 +39,10 @@ class Comparison:
     """One audit's features of every model, and how to score them."""
 
     audit: str
-    features: Mapping[str, pd.DataFrame]
+    features: Mapping[str, FeatureTables | Unsupported]
     scores: Scores
+    table: str
+    """The table whose clusters are drawn."""
     cluster: str
     n_resamples: int = 200
     bootstrap_from: int = 30
@@ -63,16 +66,16 @@ class Comparison:
 
     def _pair(self, a: str, b: str) -> list[dict[str, Any]]:
         base = {"audit": self.audit, "model_a": a, "model_b": b, "method": "none", "note": ""}
-        missing = next((name for name in (a, b) if self.cluster not in self.features[name]), None)
-        if missing is not None:
-            reason = f"{missing} has nothing to compare ({self._reason(missing)})"
-            return [{**base, "score": "", "n_clusters": 0, "note": reason}]
-        known = set(self.features[b][self.cluster].dropna())
-        shared = tuple(sorted({c for c in self.features[a][self.cluster].dropna() if c in known}, key=str))
+        for name in (a, b):
+            if reason := self._reason(name):
+                note = f"{name} has nothing to compare ({reason})"
+                return [{**base, "score": "", "n_clusters": 0, "note": note}]
+        known = set(self._rows(b)[self.cluster].dropna())
+        shared = tuple(sorted({c for c in self._rows(a)[self.cluster].dropna() if c in known}, key=str))
         n = len(shared)
         if not n:
             return [{**base, "score": "", "n_clusters": 0, "note": f"no {self.cluster} in common"}]
-        by_block = n < self.blocks_below and all("sample" in self.features[name] for name in (a, b))
+        by_block = n < self.blocks_below and all("sample" in self._rows(name) for name in (a, b))
         first, second = self._scored(a, shared, by_block), self._scored(b, shared, by_block)
         rows = []
         for score in [name for name in first.columns if name in second.columns]:
@@ -102,9 +105,20 @@ class Comparison:
             return f"only {n} {self.cluster} in common: the interval holds for asking these again, not for others"
         return "one cluster: no interval" if n == 1 else ""
 
+    def _tables(self, model: str) -> FeatureTables:
+        found = self.features[model]
+        return {} if isinstance(found, Unsupported) else found
+
+    def _rows(self, model: str) -> pd.DataFrame:
+        """The rows whose clusters are drawn."""
+        return self._tables(model).get(self.table, pd.DataFrame())
+
     def _reason(self, model: str) -> str:
-        table = self.features[model]
-        return str(table["unsupported"].iloc[0]) if "unsupported" in table and len(table) else f"no {self.cluster}"
+        """Why a model cannot be compared; "" where it can."""
+        found = self.features[model]
+        if isinstance(found, Unsupported):
+            return found.reason
+        return "" if self.cluster in self._rows(model) else f"no {self.cluster}"
 
     def _bootstraps(self, n_clusters: int) -> bool:
         return n_clusters >= self.bootstrap_from
@@ -118,7 +132,7 @@ class Comparison:
         """Scores on the shared clusters (row 0), then on each resample; the same resamples for every model."""
         key = (model, (*shared, by_block))
         if key not in self._replicates:
-            table = self.features[model]
+            table = self._rows(model)
             table = table[table[self.cluster].isin(shared)]
             # A block holds a tenth of the answers to each prompt for each group, by their number.
             units = table["sample"].mod(_BLOCKS) if by_block else table[self.cluster]
@@ -126,7 +140,7 @@ class Comparison:
             codes = units.map({unit: i for i, unit in enumerate(order)}).to_numpy(float)
             rows = [found for i in range(len(order)) if len(found := np.flatnonzero(codes == i)) or not by_block]
             weights = np.vstack([np.ones((1, len(rows)), dtype=int), self._weights(len(rows))])
-            made = [self._score(table, rows, row) for row in weights]
+            made = [self._score(model, table, rows, row) for row in weights]
             self._replicates[key] = pd.DataFrame(made)
         return self._replicates[key]
 
@@ -136,9 +150,10 @@ class Comparison:
             return multinomial_weights(n, self.n_resamples, np.random.default_rng([*self.seed, n]))
         return 1 - np.eye(n, dtype=int) if n > 1 else np.empty((0, n), dtype=int)
 
-    def _score(self, table: pd.DataFrame, rows: list[np.ndarray], weights: np.ndarray) -> dict[str, float]:
-        drawn = np.concatenate([np.tile(rows[i], weights[i]) for i in np.flatnonzero(weights)])
-        return {name: float(value) for name, value in self.scores(table.iloc[drawn].reset_index(drop=True)).items()}
+    def _score(self, model: str, table: pd.DataFrame, rows: list[np.ndarray], weights: np.ndarray) -> dict[str, float]:
+        places = np.concatenate([np.tile(rows[i], weights[i]) for i in np.flatnonzero(weights)])
+        drawn = {**self._tables(model), self.table: table.iloc[places].reset_index(drop=True)}
+        return {name: float(value) for name, value in self.scores(drawn).items()}
 
 
 def _same_length(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -198,7 +213,7 @@ def replications(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     effects
         Model -> its effects table (comparison, cue, d, n_resamples).
     """
-    from markedness.stats.replication import replication
+    from markedness.audits.homogeneity.replication import replication
 
     usable = _usable(effects)
     rows = []
@@ -212,7 +227,7 @@ def replications(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def replicated_effects(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Single-axis effects of each pair of models side by side: model_a, model_b and the columns of a replication."""
-    from markedness.stats.replication import replication
+    from markedness.audits.homogeneity.replication import replication
 
     usable = _usable(effects)
     tables = [replication(usable[a], usable[b]).table.assign(model_a=a, model_b=b) for a, b in combinations(usable, 2)]
@@ -220,7 +235,7 @@ def replicated_effects(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _usable(effects: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    from markedness.stats.replication import single_axis
+    from markedness.audits.homogeneity.replication import single_axis
 
     needed = {"comparison", "cue", "d", "n_resamples"}
     return {

@@ -8,22 +8,25 @@ outside is moved into place only when its checksum is the pinned one.
 from __future__ import annotations
 
 import hashlib
+import http.client
 import logging
-import shutil
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import yaml
 
+from markedness.files import atomic
+from markedness.lm.progress import tell
 from markedness.records import AuditError
-from markedness.store import atomic
 
 _CHUNK = 1 << 20
 _TIMEOUT = 30.0
+WAITS = (1.0, 4.0)
+"""Seconds before each further attempt at a download that broke."""
 
 
 class CorpusError(AuditError):
@@ -50,7 +53,7 @@ def pins(root: Path, prefix: str = "") -> list[Pin]:
     """The pins under data/corpora/<prefix>, by path; CorpusError when there are none."""
     folder = root / "data" / "corpora"
     found = []
-    for file in sorted(folder.rglob("*.dvc")):
+    for file in sorted(folder.rglob("[!.]*.dvc")):
         path = file.with_suffix("")
         if not path.relative_to(folder).as_posix().startswith(prefix):
             continue
@@ -63,8 +66,8 @@ def pins(root: Path, prefix: str = "") -> list[Pin]:
 
 
 def get(
-    root: Path, prefix: str = "", source: Path | None = None, say: Callable[[str], None] = print
-) -> list[CorpusError]:
+    root: Path, prefix: str = "", source: Path | None = None, say: Callable[[str], None] = tell
+) -> list[AuditError]:
     """Put every pinned file in its place; return one error per file that could not be had.
 
     Parameters
@@ -82,22 +85,21 @@ def get(
     if not missing:
         return []
     copies = _copies(source, {pin.size for pin in missing}) if source else {}
-    pulled = _pull(root, [pin for pin in missing if pin.md5 not in copies])
-    errors = []
+    pulled = _pull([pin for pin in missing if pin.md5 not in copies])
+    errors: list[AuditError] = []
     for pin in missing:
         try:
             if pin.md5 in copies:
-                with copies[pin.md5].open("rb") as content:
-                    _place(pin, content, str(copies[pin.md5]))
+                _place(pin, (copies[pin.md5].read_bytes(),), str(copies[pin.md5]))
                 say(f"{pin.path.relative_to(root)}: copied")
             elif pin.path in pulled:
                 say(f"{pin.path.relative_to(root)}: pulled")
             else:
                 _download(pin)
                 say(f"{pin.path.relative_to(root)}: downloaded")
-        except CorpusError as error:
+        except AuditError as error:  # the other files are fetched all the same
             errors.append(error)
-    _cache(root, [pin for pin in missing if pin.present])
+    _cache([pin for pin in missing if pin.present])
     return errors
 
 
@@ -114,40 +116,88 @@ def _copies(source: Path, sizes: set[int]) -> dict[str, Path]:
     return {_md5(path): path for path in files}
 
 
-def _pull(root: Path, missing: Iterable[Pin]) -> set[Path]:
+def _projects(pins: Iterable[Pin]) -> dict[Path, list[Pin]]:
+    """The pins of each DVC project; none of those that are in no project."""
+    from dvc.exceptions import NotDvcRepoError
+    from dvc.repo import Repo
+
+    found: dict[Path, list[Pin]] = {}
+    for pin in pins:
+        try:
+            found.setdefault(Path(Repo.find_root(str(pin.path.parent))), []).append(pin)
+        except NotDvcRepoError:
+            continue  # a study without DVC: the file is downloaded and checked all the same
+    return found
+
+
+def _pull(missing: Iterable[Pin]) -> set[Path]:
     """What DVC's cache or remotes had; nothing where DVC is not set up here."""
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
-    targets = [str(pin.path) + ".dvc" for pin in missing]
-    if not targets:
-        return set()
+    missing = list(missing)
     logging.getLogger("dvc").setLevel(logging.ERROR)  # what no remote has is said once, by us
-    try:
-        with Repo(str(root)) as repo:
-            repo.pull(targets=targets, allow_missing=True)
-    except DvcException:
-        pass  # no repository or no remote with it: the address is next
+    for project, here in _projects(missing).items():
+        try:
+            with Repo(str(project)) as repo:
+                repo.pull(targets=[f"{pin.path}.dvc" for pin in here], allow_missing=True)
+        except DvcException:
+            continue  # no remote, or none that has it: the address is next
     return {pin.path for pin in missing if pin.present}
 
 
+class _BrokenError(Exception):
+    """A download that did not end well."""
+
+    def __init__(self, reason: object, again: bool) -> None:
+        super().__init__(" ".join(str(reason).split()) or type(reason).__name__)
+        self.again = again
+        """Whether another attempt may end better."""
+
+
 def _download(pin: Pin) -> None:
+    for attempt in range(1, len(WAITS) + 2):
+        try:
+            return _place(pin, _chunks(pin.url, pin.size), pin.url)
+        except _BrokenError as error:
+            if error.again and attempt <= len(WAITS):
+                time.sleep(WAITS[attempt - 1])
+                continue
+            tried = f", tried {attempt} times" if attempt > 1 else ""
+            raise CorpusError(
+                f"{pin.path}: could not be downloaded from {pin.url} ({error}{tried}); put the file there yourself "
+                f"(md5 {pin.md5}), or pull it from a DVC remote that has it (dvc pull {pin.path.name}.dvc)"
+            ) from error
+
+
+def _chunks(url: str, size: int) -> Iterator[bytes]:
+    """The body behind a URL, of ``size`` bytes where the server does not say; _BrokenError where it is not whole."""
+    received = 0
     try:
-        with urllib.request.urlopen(pin.url, timeout=_TIMEOUT) as response:
-            _place(pin, response, pin.url)
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise CorpusError(
-            f"{pin.path}: could not be downloaded from {pin.url} ({reason}); put the file there yourself "
-            f"(md5 {pin.md5}), or pull it from a DVC remote that has it (dvc pull {pin.path.name}.dvc)"
+        with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:
+            expected = 0 if response.chunked else size if response.length is None else response.length
+            while chunk := response.read(_CHUNK):
+                received += len(chunk)
+                yield chunk
+    except urllib.error.HTTPError as error:
+        raise _BrokenError(f"HTTP {error.code}", error.code in (408, 429) or error.code >= 500) from error
+    except urllib.error.URLError as error:  # no connection: only a reset is worth another attempt
+        raise _BrokenError(error.reason, isinstance(error.reason, ConnectionResetError)) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise _BrokenError(
+            f"the connection broke after {received:,} bytes: {error or type(error).__name__}", True
         ) from error
+    except ValueError as error:
+        raise _BrokenError(error, False) from error
+    if received < expected:
+        raise _BrokenError(f"the connection ended after {received:,} of {expected:,} bytes", True)
 
 
-def _place(pin: Pin, content: IO[bytes], origin: str) -> None:
+def _place(pin: Pin, chunks: Iterable[bytes], origin: str) -> None:
     """Move into place what has the pinned checksum."""
     with atomic(pin.path) as part:
         with part.open("wb") as file:
-            shutil.copyfileobj(content, file, _CHUNK)
+            file.writelines(chunks)
         found = _md5(part)
         if found != pin.md5:
             raise CorpusError(
@@ -156,14 +206,15 @@ def _place(pin: Pin, content: IO[bytes], origin: str) -> None:
             )
 
 
-def _cache(root: Path, present: Iterable[Pin]) -> None:
-    """Enter the files in DVC's cache, so that `dvc push` shares them."""
+def _cache(present: Iterable[Pin]) -> None:
+    """Enter the files in the cache of their DVC project, so that `dvc push` there shares them."""
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
-    try:
-        with Repo(str(root)) as repo:
-            for pin in present:
-                repo.stage.load_one(str(pin.path) + ".dvc").outs[0].commit()
-    except DvcException:
-        return  # not a DVC repository: the files lie in their places all the same
+    for project, here in _projects(present).items():
+        try:
+            with Repo(str(project)) as repo:
+                for pin in here:
+                    repo.stage.load_one(f"{pin.path}.dvc").outs[0].commit()
+        except DvcException:
+            continue  # the files are in their places all the same

@@ -72,7 +72,7 @@ def cells(made: list[Agreement]) -> pd.DataFrame:
 
 def write(store: Store, made: list[Agreement]) -> Path:
     """results/literature: agreement.csv, cells.csv, errata.csv and a page; returns the page."""
-    from markedness.reporting.report import literature_page
+    from markedness.reporting.index import literature_page
 
     folder = store.root / "results" / "literature"
     tables = {"agreement": summary(made), "cells": cells(made), "errata": published(store.root, "errata.csv")}

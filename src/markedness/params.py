@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
-from markedness.audits import AUDITS, STAGES, stage
-from markedness.lm.config import ModelConfig, Price
+from markedness import strict_yaml
+from markedness.audits import AUDITS, STAGES, spec
+from markedness.credentials import carries_a_secret, hide, secret_places
+from markedness.lm.config import LARGEST_SEED, CorpusModel, ModelConfig, Price, TransformersModel
+from markedness.naming import axes_faults, model_fault, repeated
 from markedness.records import AuditError, Axes, Strict
-
-_MODEL_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class ParamsError(AuditError):
@@ -25,12 +25,14 @@ class ParamsError(AuditError):
 class _Study(BaseModel):
     """The top level of params.yaml but for the audits' own blocks."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     audits: list[str] = Field(default_factory=lambda: list(AUDITS), min_length=1)
     run: list[str] = Field(default_factory=list)
     models: dict[str, ModelConfig] = Field(min_length=1)
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     tolerated_failures: float = Field(default=0.0, ge=0, le=1)
-    """Read by dvc.yaml: share of a stage's requests that may fail without stopping `dvc repro`."""
+    """Share of the requests of one generate that may fail without exit status 1, so without stopping `dvc repro`."""
     prices: dict[str, Price] = Field(default_factory=dict)
     report: ReportParams = Field(default_factory=lambda: ReportParams())
     compare: CompareParams = Field(default_factory=lambda: CompareParams())
@@ -39,10 +41,16 @@ class _Study(BaseModel):
     @field_validator("models")
     @classmethod
     def _names(cls, models: dict[str, ModelConfig]) -> dict[str, ModelConfig]:
-        for name in models:
-            if not _MODEL_NAME.fullmatch(name):
-                raise ValueError(f"'{name}': a model key has letters, digits, '-' and '_' only (DVC splits at dots)")
+        if faults := [fault for name in models if (fault := model_fault(name))]:
+            raise ValueError("; ".join(faults))
         return models
+
+    @field_validator("audits", "run")
+    @classmethod
+    def _each_once(cls, names: list[str]) -> list[str]:
+        if again := repeated(names):
+            raise ValueError(f"{', '.join(repr(name) for name in again)} is named twice; name each once")
+        return names
 
 
 class CompareParams(Strict):
@@ -89,6 +97,7 @@ class Params:
     models: dict[str, Any]
     """Name -> model config."""
     seed: int
+    tolerated_failures: float
     prices: dict[str, Price]
     report: ReportParams
     compare: CompareParams
@@ -101,6 +110,11 @@ class Params:
     def stage(self, audit: str, name: str) -> Any:
         """Params of one stage of one audit."""
         return self.stages[audit, name]
+
+    def axes(self, audit: str) -> Axes:
+        """The groups that an audit asks about, its own where params.yaml names none; {} where it has no axes."""
+        found: Axes = dict(self.stage(audit, "generate")).get("axes", {})
+        return found
 
     def model(self, name: str) -> Any:
         """Config of one model; ParamsError names the known ones."""
@@ -119,7 +133,12 @@ def load(path: Path | str = "params.yaml") -> Params:
         With one line per fault: file, path in the file, what is wrong, what is known or expected.
     """
     path = Path(path)
-    raw = _read(path)
+    if not path.exists():
+        raise ParamsError(f"{path}: no such file; run in the folder of params.yaml or name one with --params")
+    try:
+        raw = strict_yaml.read(path)
+    except strict_yaml.YamlFileError as error:
+        raise ParamsError(str(error)) from error
     faults: list[str] = []
     top = {key: value for key, value in raw.items() if key not in AUDITS}
     unknown = [key for key in top if key not in _Study.model_fields]
@@ -140,6 +159,7 @@ def load(path: Path | str = "params.yaml") -> Params:
             for name in study.run
             if name not in study.models
         ]
+        faults += _replaced_by_stages(study.models, path.resolve().parent)
     stages: dict[tuple[str, str], Any] = {}
     for audit in AUDITS:
         block = raw.get(audit) or {}
@@ -147,25 +167,42 @@ def load(path: Path | str = "params.yaml") -> Params:
             faults.append(f"{audit}: expected a mapping with {', '.join(('axes', *STAGES))}")
             continue
         faults += _audit(audit, block, stages)
+    if not faults:
+        faults += [
+            f"{place}: has a user name, password or key; this file is versioned and logged: remove it"
+            for place in secret_places(raw)
+        ]
     if faults or study is None:
-        raise ParamsError("\n".join(f"{path.name}: {fault}" for fault in faults))
+        raise ParamsError(hide("\n".join(f"{path.name}: {fault}" for fault in faults)))
     return Params(
         path=path, root=path.resolve().parent, audits=tuple(study.audits), run=tuple(study.run or study.models),
-        models=dict(study.models), seed=study.seed, prices=study.prices, report=study.report, compare=study.compare,
-        track=study.track, stages=stages, raw=raw,
+        models=dict(study.models), seed=study.seed, tolerated_failures=study.tolerated_failures, prices=study.prices,
+        report=study.report, compare=study.compare, track=study.track, stages=stages, raw=raw,
     )  # fmt: skip
 
 
-def _read(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        raise ParamsError(f"{path}: no such file; run in the folder of params.yaml or name one with --params")
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParamsError(f"{path}: not a YAML file in UTF-8: {' '.join(str(error).split())}") from error
-    if not isinstance(raw, dict):
-        raise ParamsError(f"{path}: expected a mapping with audits, run, models and a block per audit")
-    return raw
+def _replaced_by_stages(models: dict[str, Any], root: Path) -> Iterator[str]:
+    """Weights and texts that lie where a stage of a model writes: DVC and featurize empty these folders."""
+    written = {
+        Path(os.path.realpath(root / place)): place
+        for audit in AUDITS
+        for model in models
+        for place in (
+            f"models/{audit}/{model}", f"results/{audit}/{model}", f"data/generations/{audit}/{model}.parquet",
+            f"data/responses/{audit}/{model}.parquet", f"data/features/{audit}/{model}.parquet",
+            f"data/features/{audit}/{model}", f"data/estimates/{audit}/{model}.parquet",
+        )
+    }  # fmt: skip
+    for name, config in models.items():
+        paths = {"path": config.path} if isinstance(config, TransformersModel) else {}
+        if isinstance(config, CorpusModel):
+            sources = {audit: getattr(config, audit, None) for audit in AUDITS}
+            paths = {f"{audit}.path": source.path for audit, source in sources.items() if source is not None}
+        for field, path in paths.items():
+            real = Path(os.path.realpath(root / path))
+            place = next((written[place] for place in (real, *real.parents) if place in written), None)
+            if place is not None:
+                yield f"models.{name}.{field}: {path} is in {place}, which a stage replaces; move it to another folder"
 
 
 def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]) -> list[str]:
@@ -181,13 +218,10 @@ def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]
             axes = TypeAdapter(Axes).validate_python(block["axes"])
         except ValidationError as error:
             faults += _lines(error, (audit, "axes"), None)
+        else:
+            faults += [f"{audit}.axes.{fault}" for fault in axes_faults(axes, spec(audit).corpus)]
     for name in STAGES:
-        try:
-            kind = stage(audit, name).Params
-        except ModuleNotFoundError as error:
-            if error.name and error.name.startswith(f"markedness.audits.{audit}"):
-                continue
-            raise
+        kind = spec(audit).params(name)
         given = block.get(name) or {}
         if not isinstance(given, dict):
             faults.append(f"{audit}.{name}: expected a mapping; known: {', '.join(_known(kind))}")
@@ -230,5 +264,6 @@ def _lines(error: ValidationError, prefix: tuple[str, ...], kind: type[BaseModel
             continue
         message = fault["msg"].removeprefix("Value error, ")
         given = fault["input"]
-        shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
+        secret = isinstance(given, str) and carries_a_secret(given)
+        shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) and not secret else ""
         yield f"{where}: {message}{shown}" if where else message

@@ -7,39 +7,50 @@ Alone joins the audits with models, files and params. One instance of the first 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
-import inspect
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from markedness import audits
+from markedness import audits, kept, ledgers
+from markedness.files import estimator_bytes
+from markedness.judges import ServiceScores
 from markedness.lm.base import LanguageModel, ModelError
-from markedness.lm.cache import Ledger
-from markedness.lm.collect import Answers, Counts, Patience, Plan, collect
+from markedness.lm.collect import Patience, ask
 from markedness.lm.config import CorpusModel, OpenAIModel, Price, ScriptedModel, TransformersModel
 from markedness.lm.corpus import read_corpus
 from markedness.lm.costs import BYTES_PER_TOKEN, Meter, cost, expected_tokens
-from markedness.lm.progress import Progress
+from markedness.lm.ledger import Ledger
+from markedness.lm.plan import Answers, Counts, Plan
+from markedness.lm.progress import Progress, tell
 from markedness.params import Params
 from markedness.records import (
-    ESTIMATE_COLUMNS,
     GENERATION_COLUMNS,
     UNSUPPORTED,
     AuditError,
     Completion,
-    Evaluation,
     Features,
     Prompt,
     Status,
+    Unsupported,
 )
+from markedness.results import Evaluation, metrics, not_estimated, score_table
 from markedness.store import Store
 
 Report = Callable[[str], None]
+
+
+def _silent(sentence: str) -> None:
+    """For who reads a corpus without telling anyone."""
+
 
 REASONS_SAID = 20
 """Reasons of failures that the output names."""
@@ -58,23 +69,19 @@ def generator(params: Params, audit: str, stage: str, *more: str) -> np.random.G
 # ---------------------------------------------------------------- generate
 
 
-def generate(params: Params, audit: str, model: str, say: Report = print) -> Counts:
+def generate(params: Params, audit: str, model: str, say: Report = tell) -> Counts:
     """Ask the model, or read its corpus, and write data/generations/<audit>/<model>.parquet."""
     store = Store(params.root)
     config = params.model(model)
-    ledger_path = store.ledger_path(audit, model)
     if isinstance(config, CorpusModel):
-        rows = _corpus_rows(params, store, audit, model)
+        rows = corpus_rows(params, store, audit, model, say)
         _say_unwatched(params, audit, model, say)
         store.write_table("generations", audit, model, rows)
-        with Ledger(ledger_path):
-            pass  # DVC expects the file of every model
+        store.write_bytes(store.ledger_path(audit, model), b"")  # DVC expects the file of every model
         unsupported = int(rows["finish_reason"].eq(UNSUPPORTED).fillna(False).sum())
         counts = Counts(len(rows) - unsupported, len(rows) - unsupported, unsupported=unsupported)
     else:
-        with Ledger(ledger_path) as ledger:
-            for fault in ledger.faults[:10]:
-                say(fault)
+        with ledgers.opened(params, audit, model, say) as ledger:
             try:
                 asked, counts = asyncio.run(_ask(params, store, audit, model, ledger, say))
             except KeyboardInterrupt:
@@ -82,8 +89,10 @@ def generate(params: Params, audit: str, model: str, say: Report = print) -> Cou
                 raise
             least = getattr(config, "min_coverage", 0.0)
             served: Counter[tuple[str | None, str | None]] = Counter()
-            columns = _schema([prompt for prompts, _ in asked for prompt in prompts])
-            store.write_rows("generations", audit, model, _all_rows(asked, least, served), columns)
+            if counts.answered or not counts.failed:
+                columns = _schema([prompt for prompts, _ in asked for prompt in prompts])
+                store.write_rows("generations", audit, model, _all_rows(asked, least, served), columns)
+                ledgers.write_slice(params, audit, model, ledger, [answers for _, answers in asked])
         if len(served) > 1:
             versions = ", ".join(f"{name} {mark} {times:,} times" for (name, mark), times in served.most_common(5))
             say(f"{audit} {model}: the server changed, it reports {len(served)} fingerprints: {versions}")
@@ -92,33 +101,44 @@ def generate(params: Params, audit: str, model: str, say: Report = print) -> Cou
         f"({counts.from_ledger:,} of them from the ledger), {counts.failed:,} failed"
         + (f", {counts.unsupported:,} unsupported" if counts.unsupported else "")
     )
+    if counts.empty:
+        say(
+            f"{audit} {model}: {counts.empty:,} answers were paid for but are empty ({counts.empty_from_ledger:,} of "
+            "them earlier); they are in the ledger and not asked for again: raise max_tokens, or remove them by "
+            f"'markedness ledger prune --model {model} --empty --yes'"
+        )
     for reason, times in counts.reasons.most_common(REASONS_SAID):
         say(f"{audit} {model}: failed {times:,} times: {reason}")
     if len(counts.reasons) > REASONS_SAID:
         say(f"{audit} {model}: and for {len(counts.reasons) - REASONS_SAID} more reasons; see the column error")
+    if counts.failed and not counts.answered:
+        raise StageError(
+            f"{audit} {model}: all {counts.failed:,} requests failed, so that nothing was written and earlier results "
+            "stay; remove the cause named above and run again"
+        )
     return counts
 
 
-def _corpus_rows(params: Params, store: Store, audit: str, model: str) -> pd.DataFrame:
-    """Texts that exist already, as generations."""
-    module = audits.stage(audit, "generate")
+def corpus_rows(params: Params, store: Store, audit: str, model: str, say: Report = _silent) -> pd.DataFrame:
+    """Texts that exist already, as generations; says which groups were found."""
+    spec = audits.spec(audit)
     stage_params = params.stage(audit, "generate")
-    source = getattr(params.model(model), audit)
+    source = params.model(model).source(audit)
     if source is None:
         return _unsupported(f"models.{model} names no texts for {audit}; add models.{model}.{audit}.path")
-    columns = module.CORPUS
-    rows = read_corpus(
-        source, params.root, f"models.{model}.{audit}", getattr(stage_params, "axes", None) or {},
-        columns.required, columns.optional,
-    )  # fmt: skip
-    if hasattr(module, "complete_corpus"):
-        rows = module.complete_corpus(rows, store.stimuli(audit), stage_params)
+    axes = params.axes(audit)
+    corpus = read_corpus(source, params.root, f"models.{model}.{audit}", axes, spec.corpus)
+    rows = corpus.rows
+    if spec.complete_corpus is not None:
+        rows = spec.complete_corpus(rows, store.stimuli(audit), stage_params)
+    for sentence in corpus.summary(rows["group"], axes):
+        say(f"{audit} {model}: {sentence}")
     return rows
 
 
 def _say_unwatched(params: Params, audit: str, model: str, say: Report) -> None:
     """DVC reruns a stage only for the files that dvc.yaml names: say so where a corpus is none of them."""
-    source = getattr(params.model(model), audit)
+    source = params.model(model).source(audit)
     watched = params.root / "data" / "corpora" / "own"
     if source is None or "DVC_STAGE" not in os.environ or watched in (params.root / source.path).parents:
         return
@@ -131,14 +151,28 @@ def _say_unwatched(params: Params, audit: str, model: str, say: Report) -> None:
 Rounds = list[tuple[Sequence[Prompt], Answers]]
 
 
-def _rounds(params: Params, store: Store, audit: str) -> Generator[list[Prompt], Any, None]:
+def prompt_rounds(params: Params, store: Store, audit: str) -> Generator[list[Prompt], Any, None]:
     """The audit's rounds of prompts."""
-    module = audits.stage(audit, "generate")
     rng = generator(params, audit, "generate")
-    rounds: Generator[list[Prompt], Any, None] = module.prompts(
-        store.stimuli(audit), params.stage(audit, "generate"), rng
-    )
-    return rounds
+    return audits.spec(audit).prompts(store.stimuli(audit), params.stage(audit, "generate"), rng)
+
+
+def _plans(params: Params, store: Store, audit: str, language_model: LanguageModel, ledger: Ledger) -> Iterator[Plan]:
+    """The plan of each round; whoever takes the next one has seen to the answers of the one before."""
+    rounds = prompt_rounds(params, store, audit)
+    prompts = next(rounds, None)
+    while prompts is not None:
+        plan = Plan(language_model, prompts, ledger)
+        yield plan
+        try:
+            prompts = rounds.send(Answers(plan))
+        except StopIteration:
+            return
+
+
+def _complete(params: Params, store: Store, audit: str, language_model: LanguageModel, ledger: Ledger) -> bool:
+    """Whether the ledger has every answer of every round."""
+    return all(not len(plan.missing) for plan in _plans(params, store, audit, language_model, ledger))
 
 
 async def _ask(
@@ -146,29 +180,24 @@ async def _ask(
 ) -> tuple[Rounds, Counts]:
     """Drive the audit's rounds of prompts through the model and the ledger."""
     config = params.model(model)
-    price = _price(params, model)
+    price = price_of(params, model)
     if getattr(config, "max_cost", None) is not None and price is None:
         raise ModelError(f"models.{model}.max_cost: the price of {_priced(config)} is unknown; add it under prices")
     meter = Meter(price, getattr(config, "max_requests", None), getattr(config, "max_cost", None))
     patience = Patience(
         **{name: getattr(config, name) for name in ("max_attempts", "max_wait") if hasattr(config, name)}
     )
-    rounds = _rounds(params, store, audit)
     language_model = load_model(params, audit, model)
     counts = Counts()
     asked: Rounds = []
     try:
+        ledgers.identify(language_model, ledger, lambda: _complete(params, store, audit, language_model, ledger), say)
         with Progress(f"{audit} {model}", say) as progress:
-            prompts = next(rounds, None)
-            while prompts is not None:
-                answers = await collect(
-                    language_model, prompts, ledger, counts, patience=patience, meter=meter, progress=progress
-                )
-                asked.append((prompts, answers))
-                try:
-                    prompts = rounds.send(answers)
-                except StopIteration:
-                    prompts = None
+            for plan in _plans(params, store, audit, language_model, ledger):
+                if not asked and not plan.known + plan.known_empty and isinstance(config, OpenAIModel):
+                    ledgers.tell_others(config, model, ledger, say)
+                await ask(plan, counts, patience=patience, meter=meter, progress=progress)
+                asked.append((plan.prompts, Answers(plan)))
     finally:
         await language_model.close()
     if not any(prompts for prompts, _ in asked):
@@ -181,7 +210,7 @@ def _priced(config: Any) -> str:
     return str(getattr(config, "model", None) or getattr(config, "path", ""))
 
 
-def _price(params: Params, model: str) -> Price | None:
+def price_of(params: Params, model: str) -> Price | None:
     """By the served model's name, or by the key in params.yaml; local and scripted models cost nothing."""
     config = params.model(model)
     if not isinstance(config, OpenAIModel):
@@ -189,34 +218,28 @@ def _price(params: Params, model: str) -> Price | None:
     return params.prices.get(_priced(config)) or params.prices.get(model)
 
 
-def forecast(params: Params, audit: str, model: str, say: Report = print) -> None:
-    """Say what generate would ask and what that would cost, before any request; nothing is written."""
+def forecast(params: Params, audit: str, model: str, say: Report = tell) -> None:
+    """Say what generate would ask and what that would cost, before any request; no output is written."""
     store = Store(params.root)
     config = params.model(model)
     if isinstance(config, CorpusModel):
         say(f"{audit} {model}: 0 requests, the texts exist already")
+        corpus_rows(params, store, audit, model, say)
         return
     language_model = load_model(params, audit, model)
-    rounds = _rounds(params, store, audit)
     total = known = unsupported = tokens_in = tokens_out = number = 0
-    with Ledger(store.ledger_path(audit, model), read_only=True) as ledger:
-        prompts = next(rounds, None)
-        while prompts is not None:
+    with ledgers.opened(params, audit, model, say) as ledger:
+        ledgers.recall(language_model, ledger, lambda: _complete(params, store, audit, language_model, ledger), say)
+        for plan in _plans(params, store, audit, language_model, ledger):
             number += 1
-            plan = Plan(language_model, prompts, ledger)
-            total += len(plan)
-            known += int(plan.copies[plan.places >= 0].sum())
-            unsupported += sum(prompts[index].samples for index in plan.unsupported)
+            total, known = total + len(plan), known + plan.known + plan.known_empty
+            unsupported += sum(plan.prompts[index].samples for index in plan.unsupported)
             for distinct in plan.missing:
                 tokens = expected_tokens(plan.prompt(int(distinct)))
                 tokens_in, tokens_out = tokens_in + tokens[0], tokens_out + tokens[1]
             if len(plan.missing):
                 break
-            try:
-                prompts = rounds.send(Answers(plan))
-            except StopIteration:
-                prompts = None
-    price = _price(params, model)
+    price = price_of(params, model)
     money = "unknown" if price is None else f"at most {cost(price, tokens_in, tokens_out):,.4f}"
     say(f"{audit} {model}: {total:,} requests, {known:,} of them in the ledger, {total - known:,} to be asked")
     if unsupported:
@@ -225,19 +248,23 @@ def forecast(params: Params, audit: str, model: str, say: Report = print) -> Non
         f"{audit} {model}: about {tokens_in:,} tokens in (UTF-8 bytes / {BYTES_PER_TOKEN}), at most {tokens_out:,} out "
         f"(max_tokens of every request); cost {money}"
     )
-    if prompts is not None and number:
+    if known < total:
         say(f"{audit} {model}: up to round {number}; prompts of later rounds, if any, depend on its answers")
 
 
-def _all_rows(asked: Rounds, min_coverage: float, served: Counter[tuple[str | None, str | None]]) -> Iterator[dict]:
+def _all_rows(
+    asked: Rounds, min_coverage: float, served: Counter[tuple[str | None, str | None]]
+) -> Iterator[dict[str, Any]]:
     """The rows of all rounds; counts in ``served`` which model and fingerprint answered."""
     for prompts, answers in asked:
         for prompt, completions in zip(prompts, answers, strict=True):
             served.update((one.model, one.fingerprint) for one in completions if one.error is None)
-            yield from _rows(prompt, completions, min_coverage)
+            yield from completion_rows(prompt, completions, min_coverage)
 
 
-def _rows(prompt: Prompt, completions: Sequence[Completion], min_coverage: float = 0.0) -> Iterator[dict[str, Any]]:
+def completion_rows(
+    prompt: Prompt, completions: Sequence[Completion], min_coverage: float = 0.0
+) -> Iterator[dict[str, Any]]:
     """One row per sample, or per sample and candidate; a perplexity has one row without candidate."""
     for sample, completion in enumerate(completions, start=prompt.first_sample):
         row = {
@@ -263,7 +290,7 @@ def _rows(prompt: Prompt, completions: Sequence[Completion], min_coverage: float
 
 
 def _schema(prompts: Sequence[Prompt]) -> dict[str, type]:
-    """The columns of `_rows` and their types, known before the first row so that the table is written in pieces."""
+    """The columns of `completion_rows` and their types, known before the first row: the table is written in pieces."""
     kinds: dict[str, set[type]] = {}
     for prompt in prompts:
         for columns_of in (prompt.columns, *prompt.candidate_columns.values()):
@@ -297,9 +324,9 @@ def load_model(params: Params, audit: str, model: str) -> LanguageModel:
     if isinstance(config, ScriptedModel):
         from markedness.lm.scripted import ScriptedModel as Scripted
 
-        controls = audits.stage(audit, "controls")
+        rule = audits.spec(audit).rule(config.rule, config.strength)
         settings = config.model_dump(include={"rule", "strength"}, exclude_defaults=True)
-        return Scripted(model, controls.rule(config.rule, config.strength), config.seed, settings)
+        return Scripted(model, rule, config.seed, settings)
     if isinstance(config, TransformersModel):
         from markedness.lm.local import LocalModel
 
@@ -314,14 +341,14 @@ def load_model(params: Params, audit: str, model: str) -> LanguageModel:
 # ---------------------------------------------------------------- clean, featurize, evaluate
 
 
-def clean(params: Params, audit: str, model: str, say: Report = print) -> None:
+def clean(params: Params, audit: str, model: str, say: Report = tell) -> None:
     """Parse and label: data/responses/<audit>/<model>.parquet; no row is dropped."""
     store = Store(params.root)
     generations = store.read_table("generations", audit, model)
     if _all_unsupported(generations):
         responses = generations.assign(answer=None, status=Status.UNSUPPORTED.value)
     else:
-        responses = audits.stage(audit, "clean").clean(generations, params.stage(audit, "clean"))
+        responses = audits.spec(audit).clean(generations, params.stage(audit, "clean"))
     if "status" not in responses or len(responses) < len(generations):
         raise StageError(f"{audit}.clean: dropped rows or wrote no status; a clean keeps every row")
     store.write_table("responses", audit, model, responses)
@@ -329,64 +356,149 @@ def clean(params: Params, audit: str, model: str, say: Report = print) -> None:
     say(f"{audit} {model}: {shares}")
 
 
-def featurize(params: Params, audit: str, model: str, say: Report = print) -> None:
-    """Units of analysis: data/features/<audit>/<model>.parquet; fitted models to models/<audit>/<model>/."""
+def featurize(params: Params, audit: str, model: str, say: Report = tell) -> None:
+    """Units of analysis: data/features/<audit>/<model>/; fitted models to models/<audit>/<model>/."""
     store = Store(params.root)
     responses = store.read_table("responses", audit, model)
     folder = store.models(audit, model)
-    store.clear(folder)
-    if _nothing_to_measure(responses):
-        made = Features(pd.DataFrame({"unsupported": [_reason(responses)]}))
-    else:
-        module, stage_params = audits.stage(audit, "featurize"), params.stage(audit, "featurize")
-        # word lists are stimuli: an audit that counts words of lists asks for them by a third parameter
-        wants_stimuli = "stimuli" in inspect.signature(module.featurize).parameters
-        more = {"stimuli": store.stimuli(audit)} if wants_stimuli else {}
-        made = module.featurize(responses, stage_params, **more)
-        made = made if isinstance(made, Features) else Features(made)
-    store.write_table("features", audit, model, made.table)
+    earlier = _own_files(folder)
+    scores = ServiceScores(params, audit, model, say)
+    made: Features | Unsupported = Unsupported(_reason(responses))
+    if not _nothing_to_measure(responses):
+        audit_spec, stage_params, stimuli = audits.spec(audit), params.stage(audit, "featurize"), store.stimuli(audit)
+        if (featurize_scored := audit_spec.featurize_scored) is not None:
+            made = featurize_scored(responses, stage_params, stimuli, scores)
+        else:
+            made = audit_spec.featurize(responses, stage_params, stimuli)
+    scores.forget()
+    fitted_files = [] if isinstance(made, Unsupported) else [*(f"{name}.skops" for name in made.models), *made.files]
+    files = sorted(fitted_files)
+    store.write_json(folder / "index.json", sorted({*earlier, *files}))  # a killed run leaves no file of unknown origin
+    for name in earlier:
+        (folder / name).unlink(missing_ok=True)
+    store.write_features(audit, model, made)
+    if isinstance(made, Unsupported):
+        store.write_json(folder / "index.json", files)
+        say(f"{audit} {model}: nothing to measure: {made.reason}")
+        return
     for name, fitted in made.models.items():
-        import skops.io
-
-        store.write_bytes(folder / f"{name}.skops", skops.io.dumps(fitted))
+        store.write_bytes(folder / f"{name}.skops", estimator_bytes(fitted))
     for name, content in made.files.items():
         store.write_bytes(folder / name, content)
-    store.write_json(folder / "index.json", sorted([*(f"{name}.skops" for name in made.models), *made.files]))
-    say(f"{audit} {model}: {len(made.table)} units")
+    store.write_json(folder / "index.json", files)
+    say(f"{audit} {model}: " + ", ".join(f"{len(table):,} {name}" for name, table in made.tables.items()))
 
 
-def evaluate(params: Params, audit: str, model: str, say: Report = print) -> None:
-    """Estimates with intervals, tables, metrics and figures."""
+def _own_files(folder: Path) -> list[str]:
+    """The files of models/<audit>/<model> that an earlier featurize wrote; StageError names one that it did not."""
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+    try:
+        listed = set(json.loads((folder / "index.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # none, or not ours
+        listed = set()
+    strange = next((name for name in found if name not in {*listed, "index.json"} and not _unfinished(name)), None)
+    if strange is not None:
+        raise StageError(
+            f"{folder / strange}: is not a file that featurize wrote, and featurize replaces this folder; move it to "
+            "another one"
+        )
+    return [name for name in found if name != "index.json"]
+
+
+def _unfinished(name: str) -> bool:
+    """Whether this is a file that a killed run was writing."""
+    return name.rpartition("/")[2].startswith(".")
+
+
+def evaluate(params: Params, audit: str, model: str, say: Report = tell) -> bool:
+    """Scores, tables and figures; returns whether there is a score with a number."""
     store = Store(params.root)
-    features = store.read_table("features", audit, model)
-    if "unsupported" in features.columns:
-        empty = pd.DataFrame({column: pd.Series(dtype="object") for column in ESTIMATE_COLUMNS})
-        made = Evaluation(estimates=empty, notes=[str(features["unsupported"].iloc[0])])
-    else:
-        rng = generator(params, audit, "evaluate")
-        made = audits.stage(audit, "evaluate").evaluate(features, params.stage(audit, "evaluate"), rng)
-    missing = [column for column in ESTIMATE_COLUMNS if column not in made.estimates]
-    if missing:
-        raise StageError(f"{audit}.evaluate: estimates lack the column '{missing[0]}'")
-    if len(made.metrics) > 30:
-        raise StageError(f"{audit}.evaluate: {len(made.metrics)} metrics; metrics.json holds at most 30")
+    spec = audits.spec(audit)
+    features = store.read_features(audit, model)
     folder = store.results(audit, model)
-    store.clear(folder, ("tables", "figures"))
-    for name, table in made.tables.items():
-        store.write_csv(folder / "tables" / f"{name}.csv", table)
-    for name, content in made.files.items():
-        store.write_bytes(folder / "tables" / name, content)
-    if made.figures:
-        from markedness.reporting.figures import save
+    with store.renewed(folder, ("tables", "figures")) as new:
+        if isinstance(features, Unsupported):
+            made = Evaluation([not_estimated(key) for key in spec.headline], notes=[features.reason])
+        else:
+            rng = generator(params, audit, "evaluate")
+            made = spec.evaluate(features.tables, params.stage(audit, "evaluate"), rng)
+            made = replace(made, notes=[*features.notes, *made.notes])
+        scores = score_table(made.scores, spec.headline)
+        measured = any(np.isfinite(score.estimate) for score in made.scores)
+        if not measured and _measured(folder):
+            raise StageError(
+                f"{audit} {model}: nothing could be measured ({'; '.join(made.notes[:1]) or 'no score has a number'}), "
+                f"and the earlier results stay in {folder.relative_to(store.root)}; remove that folder to give them up"
+            )
+        for name, table in made.tables.items():
+            store.write_csv(new / "tables" / f"{name}.csv", table)
+        for name, content in made.files.items():
+            store.write_bytes(new / "tables" / name, content)
+        if made.figures:
+            from markedness.reporting.figures import save
 
-        for name, chart in made.figures.items():
-            save(chart, folder / "figures" / name)
-    store.write_json(folder / "notes.json", list(made.notes))
-    store.write_table("estimates", audit, model, made.estimates)
-    store.write_json(folder / "metrics.json", dict(made.metrics))
+            for name, chart in made.figures.items():
+                save(chart, new / "figures" / name)
+        store.write_json(new / "notes.json", list(made.notes))
+        store.write_table("estimates", audit, model, scores)
+        store.write_csv(new / "scores.csv", scores)
+        store.write_json(new / "metrics.json", metrics(made.scores, spec.headline))
     for note in made.notes:
         say(f"{audit} {model}: note: {note}")
-    say(f"{audit} {model}: {len(made.tables)} tables, {len(made.metrics)} metrics in {folder.relative_to(store.root)}")
+    say(f"{audit} {model}: {len(made.tables)} tables, {len(scores)} scores in {folder.relative_to(store.root)}")
+    return measured
+
+
+def _measured(folder: Path) -> bool:
+    """Whether the results in this folder have a score with a number."""
+    try:
+        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # none yet, or of a killed run
+        return False
+    return isinstance(metrics, dict) and any(value is not None for value in metrics.values())
+
+
+def run(params: Params, audit: str, model: str, say: Report = tell) -> bool:
+    """All four stages; whatever an earlier run left is put back where this one ends without results.
+
+    Returns
+    -------
+    bool
+        Whether every request was answered and something was measured; an audit that the backend cannot serve is no
+        failure.
+    """
+    store = Store(params.root)
+    with _alone(store, audit, model, say), kept.earlier(store.kept(audit, model), _outputs(store, audit, model)):
+        counts = generate(params, audit, model, say)
+        clean(params, audit, model, say)
+        featurize(params, audit, model, say)
+        measured = evaluate(params, audit, model, say)
+    if not measured and counts.answered:
+        say(f"{audit} {model}: no score could be estimated; see the notes above")
+    return not counts.failed and (measured or not counts.answered)
+
+
+def stage(name: str, params: Params, audit: str, model: str, say: Report = tell) -> Any:
+    """One stage by its name, while no other run works on this audit and model."""
+    with _alone(Store(params.root), audit, model, say):
+        return STAGES[name](params, audit, model, say)
+
+
+@contextlib.contextmanager
+def _alone(store: Store, audit: str, model: str, say: Report) -> Iterator[None]:
+    """Keep other runs of this audit and model out; put back what a killed run had kept aside."""
+    with store.locked(f"{audit} {model}"):
+        if kept.left_over(store.kept(audit, model)):
+            kept.put_back(store.kept(audit, model), _outputs(store, audit, model))
+            say(f"{audit} {model}: a run was killed before it had results; the files of the one before are back")
+        yield
+
+
+def _outputs(store: Store, audit: str, model: str) -> dict[str, Path]:
+    """What the four stages write for one audit and model."""
+    places = {kind: store.table_path(kind, audit, model) for kind in ("generations", "responses", "estimates")}
+    places |= {"features": store.features_path(audit, model), "results": store.results(audit, model)}
+    return places | {"models": store.models(audit, model)}
 
 
 def _all_unsupported(generations: pd.DataFrame) -> bool:

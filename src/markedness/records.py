@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 Scalar = str | int | float | bool | None
 
@@ -41,9 +45,9 @@ class AuditError(Exception):
 
 
 class Strict(BaseModel):
-    """Base of every params block: frozen, and an unknown key is an error."""
+    """Base of every params block: frozen; an unknown key is an error, and so is a number that is not finite."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Value(Strict):
@@ -52,13 +56,17 @@ class Value(Strict):
     label: str | None = None
     """As a reader sees it, and as it is written in a prompt; the key unless given."""
     phrase: str | None = None
-    """Adjective phrase with article: "an Asian"; derived from the label by its first letter."""
+    """Adjective phrase with article: "an Asian"; derived from the label by its first letter. Of a value with a noun:
+    the whole phrase, "une femme", where no other axis is fixed."""
     noun: str | None = None
     """The noun of the person: "woman", "nonbinary person"."""
     pronouns: tuple[str, str, str] | None = None
     """Subject, object, possessive: ("she", "her", "her")."""
     forms: dict[str, str] = Field(default_factory=dict)
     """Label beside a value of another axis: {"woman": "Latina"}."""
+    phrases: dict[str, str] = Field(default_factory=dict)
+    """Whole phrase of a crossing, article included, by the name of the rest of the group: {"woman": "une femme noire"}.
+    For languages whose articles and adjectives English rules cannot make."""
     aliases: tuple[str, ...] = ()
     """How files of other people write this value ("F"); a corpus is read by them, and no prompt holds them."""
 
@@ -99,6 +107,37 @@ def group_name(values: Mapping[str, Any], axes: Axes) -> str:
     """
     fixed = (values.get(axis) for axis in axes)
     return " ".join(str(value) for value in fixed if not pd.isna(value) and value != "")
+
+
+def given_phrase(values: Mapping[str, Any], axes: Axes) -> str | None:
+    """The whole phrase of a group where its values give one (`Value.phrases`, or `Value.phrase` of a lone noun)."""
+    fixed = {axis: str(value) for axis, value in values.items() if not pd.isna(value) and value != ""}
+    for axis, key in fixed.items():
+        rest = group_name({other: value for other, value in fixed.items() if other != axis}, axes)
+        value = axes[axis].values[key]
+        if phrase := value.phrases.get(rest) or (value.phrase if value.noun and not rest else None):
+            return phrase
+    return None
+
+
+def check_phrases(axes: Axes, audit: str) -> None:
+    """Raise AuditError where phrases are given for groups that do not exist, or for some crossings only."""
+    groups = [dict(zip(axes, keys, strict=True)) for keys in product(*(axis.values for axis in axes.values()))]
+    for name, axis in axes.items():
+        rests = {group_name({a: v for a, v in group.items() if a != name}, axes) for group in groups}
+        for key, value in axis.values.items():
+            if unknown := [rest for rest in value.phrases if rest not in rests]:
+                raise AuditError(
+                    f"{audit}.axes.{name}.values.{key}.phrases: '{unknown[0]}' is no group of the other axes; "
+                    f"known: {', '.join(sorted(rests))}"
+                )
+    if any(value.phrases for axis in axes.values() for value in axis.values.values()):
+        lacking = [group_name(group, axes) for group in groups if given_phrase(group, axes) is None]
+        if lacking:
+            raise AuditError(
+                f"{audit}.axes: phrases are given for some groups, but not for {', '.join(lacking)}; give all, because "
+                "the others would get an English article"
+            )
 
 
 class Stimuli(Protocol):
@@ -206,6 +245,12 @@ class Completion:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
+    @property
+    def paid_empty(self) -> bool:
+        """Tokens were billed, and no text came that can be used: reasoning used up ``max_tokens``."""
+        withheld = self.finish_reason == "content_filter"
+        return self.error is not None and self.text is None and bool(self.completion_tokens) and not withheld
+
 
 UNSUPPORTED = "unsupported"
 """``finish_reason`` of a row that the backend could not serve."""
@@ -225,6 +270,55 @@ class CorpusColumns:
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
+    axes: Literal["all", "any", "none"] = "all"
+    """Which axes must have a column: every one, at least one, or none, where another column names the group."""
+    written: tuple[str, ...] = ()
+    """Further columns that the audit's stages write, "{axis}" for one per axis: no axis may have their names."""
+    may_be_axis: tuple[str, ...] = ()
+    """Columns of every table that are an axis of this audit all the same."""
+
+
+# ---------------------------------------------------------------- scoring texts
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringService:
+    """A service that scores texts over HTTP, such as a moderation endpoint."""
+
+    url: str
+    protocol: Literal["perspective", "openai"] = "perspective"
+    """perspective: comments:analyze of the Perspective API, or a service of its form; openai: moderations."""
+    attribute: str = "IDENTITY_ATTACK"
+    """The attribute or category whose score is read."""
+    api_key_env: str = ""
+    """Name of the environment variable with the key; "" for a service without one."""
+    concurrency: int = 4
+    timeout: float = 30.0
+    max_requests: int | None = None
+    """Requests of one stage run."""
+
+    @property
+    def place(self) -> str:
+        """The URL without scheme, as tables name the service."""
+        return self.url.split("?")[0].split("://")[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class TextScore:
+    """What a service says of one text."""
+
+    value: float
+    """In [0, 1]; NaN: missing."""
+    reason: str | None = None
+    """Why it is missing."""
+
+
+class TextScorer(Protocol):
+    """Asks a service for scores, through the ledger: what a featurize that takes ``score_texts`` is given."""
+
+    def __call__(self, service: ScoringService, texts: Sequence[str]) -> list[TextScore]:
+        """One score per text, in their order; the same text is asked for once."""
+        ...
 
 
 # ---------------------------------------------------------------- stage results
@@ -232,77 +326,26 @@ class CorpusColumns:
 GENERATION_COLUMNS = ("prompt_id", "group", "sample", "prompt", "text", "finish_reason", "error")
 """Columns of every generations table; scored rows add candidate, log_prob, reason, estimator, coverage, cut_tokens."""
 
-ESTIMATE_COLUMNS = ("metric", "item", "group", "reference", "estimate", "ci_low", "ci_high", "n")
-"""Columns of every estimates table: one contrast a row; NaN where there is nothing to estimate."""
+FeatureTables = Mapping[str, pd.DataFrame]
+"""Table name -> one unit of analysis a row: data/features/<audit>/<model>/<name>.parquet."""
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """There is nothing to measure, and why: one sentence with the remedy."""
+
+    reason: str
 
 
 @dataclass(frozen=True)
 class Features:
-    """What featurize returns when it also fits models."""
+    """What featurize returns."""
 
-    table: pd.DataFrame
-    """One unit of analysis a row."""
-    models: Mapping[str, Any] = field(default_factory=dict)
+    tables: FeatureTables
+    """Named for their rows, the audit's main table first."""
+    models: Mapping[str, BaseEstimator] = field(default_factory=dict)
     """Name -> fitted scikit-learn estimator, saved with skops under models/<audit>/<model>/."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """File name -> content of what has a format of its own (GraphML, safetensors, JSON)."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What evaluate returns: everything a reader of one audit of one model sees."""
-
-    estimates: pd.DataFrame
-    """One contrast a row, `ESTIMATE_COLUMNS` first."""
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    """File stem -> table, written to results/<audit>/<model>/tables/<stem>.csv."""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    """At most 30 flat numbers, "<measure>.<item>", with *_ci_low and *_ci_high where there is one."""
-    figures: Mapping[str, Any] = field(default_factory=dict)
-    """File stem -> altair chart, written to figures/ as Vega-Lite JSON and SVG."""
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    """File name -> content of further downloads, written to tables/ (GraphML, LaTeX)."""
     notes: Sequence[str] = ()
-    """Sentences a reader must see: exclusions, small n, what was not estimated and why."""
-
-
-@dataclass(frozen=True)
-class Measure:
-    """How one table or score was measured: the box beside the number."""
-
-    title: str
-    formula: str
-    """In words and signs, plain text."""
-    n: str
-    """What is counted."""
-    correction: str
-    """The family of tests and its correction, or "none"."""
-    source: str
-    """Publication, section or table."""
-
-
-@dataclass(frozen=True)
-class Card:
-    """What an audit is: what its page in the report and in the docs says before any number."""
-
-    audit: str
-    title: str
-    question: str
-    paper: str
-    """Full citation."""
-    groups: str
-    """Which groups, and where they are set."""
-    unit: str
-    """What one row of features is."""
-    estimand: str
-    """What is estimated, with sign and range."""
-    limits: str
-    """What the numbers do not say."""
-    cluster: str
-    """The column of features that resampling and paired comparison draw by."""
-    headline: Sequence[str]
-    """The five keys of metrics.json to look at first."""
-    null: str
-    """What the headline scores are without any stereotype, and how that is shown."""
-    measures: Mapping[str, Measure] = field(default_factory=dict)
-    """Table stem, figure stem or metric prefix -> how it was measured."""
+    """Sentences a reader of the results must see."""

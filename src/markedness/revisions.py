@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import math
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from markedness.records import AuditError
+from markedness.records import AuditError, Features, Unsupported
+from markedness.store import features_of
 
 
 class RevisionError(AuditError):
@@ -52,10 +50,19 @@ class Revision:
             return None
         return {key: math.nan if value is None else float(value) for key, value in json.loads(content).items()}
 
-    def features(self, audit: str, model: str) -> pd.DataFrame | None:
-        """The features table; None where the revision or the cache has none."""
-        content = self._read(f"data/features/{audit}/{model}.parquet")
-        return None if content is None else pd.read_parquet(BytesIO(content))
+    def features(self, audit: str, model: str) -> Features | Unsupported | None:
+        """The features; None where the revision or the cache has none."""
+        folder = f"data/features/{audit}/{model}"
+        names = self._list(folder)
+        files = {name: content for name in names if (content := self._read(f"{folder}/{name}")) is not None}
+        return features_of(files, f"{self.name}: {folder}") if names and len(files) == len(names) else None
+
+    def _list(self, folder: str) -> list[str]:
+        files = self._files
+        try:
+            return [Path(path).name for path in files.ls((self._folder / folder).as_posix(), detail=False)]
+        except OSError:  # not in this revision
+            return []
 
     def _read(self, path: str) -> bytes | None:
         files = self._files

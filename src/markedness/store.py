@@ -1,8 +1,4 @@
-"""Where everything lies: alone knows data/, models/, results/ and reports/.
-
-Every file is written beside its place and moved there whole, so that a killed run leaves the old file or
-none, never half of one.
-"""
+"""Where everything lies: alone knows data/, models/, results/ and reports/."""
 
 from __future__ import annotations
 
@@ -10,53 +6,71 @@ import contextlib
 import itertools
 import json
 import os
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import yaml
 
-from markedness.records import AuditError
+from markedness import files
+from markedness.files import StoreError, atomic
+from markedness.records import Features, Unsupported
 
 _PACKAGE = Path(__file__).parent
 _PACKAGED_STIMULI = (_PACKAGE / "_stimuli", _PACKAGE.parents[1] / "data" / "stimuli")
 
 
-class StoreError(AuditError):
-    """A file that is missing, unreadable or cannot be written."""
-
-
+UNSUPPORTED_FILE = "unsupported.json"
+NOTES_FILE = "notes.json"
 ROWS_AT_ONCE = 20_000
 """Rows of a table that is written in pieces."""
 
 
-@contextlib.contextmanager
-def atomic(path: Path) -> Iterator[Path]:
-    """A path to write to; moved to ``path`` when the block ends well, removed when it does not.
+def state_folder(root: Path) -> Path:
+    """.markedness/ of a working tree: what is local to this machine, ignored by Git; made where it is missing."""
+    folder = root / ".markedness"
+    if not (folder / ".gitignore").exists():
+        with atomic(folder / ".gitignore") as part:
+            part.write_text("*\n", encoding="utf-8")
+    return folder
 
-    Raises
-    ------
-    StoreError
-        When the folder cannot be written.
+
+def main_tree(root: Path) -> Path:
+    """The folder of this study in the main working tree.
+
+    ``root`` itself, unless it is in a temporary workspace of a DVC experiment or in a linked Git worktree, whose main
+    working tree has the same folder.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written ({error.strerror}); make its folder writable") from error
-    os.close(handle)
-    part = Path(name)
-    try:
-        yield part
-        part.chmod(0o644)
-        part.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written ({error.strerror}); free some space or mend the folder") from error
-    finally:
-        part.unlink(missing_ok=True)
+    root = root.resolve()
+    for tree in (root, *root.parents):
+        main: Path | None = None
+        if (tree / ".dvc").is_dir():
+            main = _dvc_main(tree)
+        if main is None and (tree / ".git").is_file():
+            main = _git_main(tree)
+        if main is not None and (main / root.relative_to(tree)).is_dir():
+            return main_tree(main / root.relative_to(tree))
+    return root
+
+
+def _dvc_main(tree: Path) -> Path | None:
+    """Where DVC runs an experiment in a copy: the working tree that it is a copy of."""
+    if tree.parts[-4:-1] == (".dvc", "tmp", "exps"):
+        return tree.parents[3]
+    named = os.environ.get("DVC_ROOT")  # DVC sets it for its stages
+    main = Path(named).resolve() if named else tree
+    return main if main != tree and (main / ".dvc").is_dir() and "DVC_EXP_BASELINE_REV" in os.environ else None
+
+
+def _git_main(tree: Path) -> Path | None:
+    """The main working tree of a linked worktree."""
+    pointer = (tree / ".git").read_text(encoding="utf-8", errors="replace")
+    folder = (tree / pointer.removeprefix("gitdir:").strip()).resolve()
+    return folder.parents[2] if folder.parts[-3:-1] == (".git", "worktrees") else None
 
 
 @dataclass(frozen=True)
@@ -68,7 +82,7 @@ class Store:
     # ---- the tables of the way of the data
 
     def table_path(self, kind: str, audit: str, model: str) -> Path:
-        """data/<kind>/<audit>/<model>.parquet; kind: generations, responses, features or estimates."""
+        """data/<kind>/<audit>/<model>.parquet; kind: generations, responses or estimates."""
         return self.root / "data" / kind / audit / f"{model}.parquet"
 
     def write_table(self, kind: str, audit: str, model: str, table: pd.DataFrame) -> None:
@@ -94,14 +108,66 @@ class Store:
     def read_table(self, kind: str, audit: str, model: str) -> pd.DataFrame:
         """Read one Parquet table; StoreError names the stage that makes it."""
         path = self.table_path(kind, audit, model)
+        maker = {"generations": "generate", "responses": "clean", "features": "featurize"}.get(kind, "evaluate")
         if not path.exists():
-            maker = {"generations": "generate", "responses": "clean", "features": "featurize"}.get(kind, "evaluate")
             raise StoreError(f"{path}: not there yet; run 'markedness {maker} {audit} --model {model}' first")
-        return pd.read_parquet(path)
+        try:
+            return pd.read_parquet(path)
+        except (OSError, ValueError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise StoreError(
+                f"{path}: cannot be read ({reason}); run 'markedness {maker} {audit} --model {model}' again"
+            ) from error
 
-    def ledger_path(self, audit: str, model: str) -> Path:
-        """The append-only file of answered requests."""
-        return self.root / "data" / "ledger" / audit / f"{model}.jsonl"
+    # ---- features: a folder of named tables, or why there are none
+
+    def features_path(self, audit: str, model: str) -> Path:
+        """data/features/<audit>/<model>: a Parquet file per table."""
+        return self.root / "data" / "features" / audit / model
+
+    def write_features(self, audit: str, model: str, features: Features | Unsupported) -> None:
+        """Write the tables and notes of featurize, whole; of nothing to measure, the reason.
+
+        Raises
+        ------
+        StoreError
+            When the folder cannot be written, or holds files that no featurize wrote.
+        """
+        folder = self.features_path(audit, model)
+        files.refuse_link(folder)
+        own = {UNSUPPORTED_FILE, NOTES_FILE}
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if path.name not in own and path.suffix != ".parquet":
+                raise StoreError(f"{path}: was not written by featurize, which replaces this folder; move it elsewhere")
+        with self.renewed(folder) as new:
+            if isinstance(features, Unsupported):
+                self.write_json(new / UNSUPPORTED_FILE, features.reason)
+                return
+            for name, table in features.tables.items():
+                with atomic(new / f"{name}.parquet") as part:
+                    table.to_parquet(part, index=False)
+            self.write_json(new / NOTES_FILE, list(features.notes))
+
+    def read_features(self, audit: str, model: str) -> Features | Unsupported:
+        """Read what `write_features` wrote; StoreError names the command that is to be run first."""
+        folder = self.features_path(audit, model)
+        if not folder.is_dir():
+            raise StoreError(f"{folder}: not there yet; run 'markedness featurize {audit} --model {model}' first")
+        return features_of({path.name: path.read_bytes() for path in sorted(folder.iterdir())}, str(folder))
+
+    def ledger_path(self, audit: str, model: str, part: str = "") -> Path:
+        """data/ledger/<audit>/<model>.jsonl: the answers that a stage used; ``part``: "judge" for featurize's."""
+        return self.root / "data" / "ledger" / audit / f"{model}{part and f'.{part}'}.jsonl"
+
+    def ledger_database(self, model: str) -> Path:
+        """The ledger of one model, shared by all working trees and experiments of the study.
+
+        .markedness/ledger/<model>.sqlite of the main working tree, or <model>.sqlite in the folder that the
+        environment variable MARKEDNESS_LEDGER names. The folder is made where it is missing.
+        """
+        if folder := os.environ.get("MARKEDNESS_LEDGER"):
+            return Path(folder) / f"{model}.sqlite"
+        return state_folder(main_tree(self.root)) / "ledger" / f"{model}.sqlite"
 
     def stimuli(self, audit: str) -> FolderStimuli:
         """The stimuli of one audit."""
@@ -121,6 +187,10 @@ class Store:
         """results/compare."""
         return self.root / "results" / "compare"
 
+    def headline(self) -> Path:
+        """results/headline.json: DVC's metrics file."""
+        return self.root / "results" / "headline.json"
+
     def reports(self) -> Path:
         """reports/."""
         return self.root / "reports"
@@ -132,9 +202,9 @@ class Store:
         return pd.read_csv(path)
 
     def write_csv(self, path: Path, table: pd.DataFrame) -> None:
-        """UTF-8, comma and point, numbers unrounded, missing values empty."""
+        """UTF-8, comma and point, numbers unrounded, missing values empty; see `_readable`."""
         with atomic(path) as part:
-            table.to_csv(part, index=False, lineterminator="\n")
+            _readable(table).to_csv(part, index=False, lineterminator="\n")
 
     def write_json(self, path: Path, content: Any) -> None:
         """Two spaces, keys in the given order; NaN becomes null."""
@@ -146,6 +216,20 @@ class Store:
         with atomic(path) as part:
             part.write_bytes(content)
 
+    def kept(self, audit: str, model: str) -> Path:
+        """Where the files of an earlier run are kept while a new one replaces them; see `markedness.kept`."""
+        return state_folder(self.root) / "kept" / f"{audit}.{model}"
+
+    def locked(self, name: str, wait: Callable[[str], None] | None = None) -> AbstractContextManager[None]:
+        """Keep other runs of this study out; see `markedness.files.locked`."""
+        return files.locked(state_folder(self.root) / "locks" / f"{name.replace('/', '.')}.lock", name, wait)
+
+    @contextlib.contextmanager
+    def renewed(self, folder: Path, parts: Sequence[str] = ()) -> Iterator[Path]:
+        """A new folder that takes the place of ``folder`` whole, for one run at a time; `markedness.files.renewed`."""
+        with self.locked(folder.relative_to(self.root).as_posix()), files.renewed(folder, parts) as new:
+            yield new
+
     def clear(self, folder: Path, parts: Sequence[str] = ()) -> None:
         """Remove the files of a folder that a stage writes anew, so that no old table stays; make empty ``parts``.
 
@@ -154,13 +238,51 @@ class Store:
         StoreError
             When the folder cannot be written.
         """
+        files.refuse_link(folder)
         try:
             for path in sorted(folder.rglob("*"), reverse=True) if folder.exists() else ():
-                path.rmdir() if path.is_dir() else path.unlink()
+                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
             for part in parts:
                 (folder / part).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{folder}: cannot be written ({error.strerror}); make it a writable folder") from error
+
+
+def _readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with U+FFFD for NUL and a line feed for a carriage return, which every reader takes for its own."""
+    made = table.copy(deep=False)
+    for column in table.select_dtypes(exclude=["number", "bool", "datetime"]):
+        if table[column].astype(str).str.contains("[\0\r]", regex=True).any():
+            made[column] = [_clean(cell) if isinstance(cell, str) else cell for cell in table[column]]
+    return made
+
+
+def features_of(files: Mapping[str, bytes], place: str) -> Features | Unsupported:
+    """The features that the files of one folder hold, by file name.
+
+    Raises
+    ------
+    StoreError
+        When a file cannot be read, or there is no table.
+    """
+    try:
+        if UNSUPPORTED_FILE in files:
+            return Unsupported(str(json.loads(files[UNSUPPORTED_FILE])))
+        tables = {
+            name.removesuffix(".parquet"): pd.read_parquet(BytesIO(content))
+            for name, content in files.items()
+            if name.endswith(".parquet")
+        }
+        notes = tuple(str(note) for note in json.loads(files.get(NOTES_FILE, b"[]")))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{place}: cannot be read ({error}); run 'markedness featurize' again") from error
+    if not tables:
+        raise StoreError(f"{place}: holds no table; run 'markedness featurize' again")
+    return Features(tables, notes=notes)
+
+
+def _clean(cell: str) -> str:
+    return cell.replace("\0", "\ufffd").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _cell(value: Any, kind: type) -> Any:

@@ -2,43 +2,54 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
-import yaml
 
 from markedness import audits
+from markedness.audits.base import PointScores
+from markedness.audits.homogeneity.replication import Replication, replication, single_axis
 from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effects, replications, word_overlap
+from markedness.files import StoreError
+from markedness.lm.config import CorpusModel
+from markedness.lm.progress import tell
 from markedness.params import Params
-from markedness.reporting.results import Result, git, headline_keys, read
-from markedness.stats.replication import Replication, replication, single_axis
-from markedness.store import Store, StoreError
-from markedness.tracking import AuditRun, DataSet, ModelRun, public
+from markedness.records import FeatureTables, Strict, Unsupported
+from markedness.reporting.results import Result, read
+from markedness.results import words
+from markedness.store import Store, main_tree
+from markedness.tracking import AuditRun, DataSet, ModelRun
 
 Report = Callable[[str], None]
 
 
-def compare(params: Params, say: Report = print) -> pd.DataFrame:
+def compare(params: Params, say: Report = tell) -> pd.DataFrame:
     """results/compare: every pair of the models to run, on every audit; returns the differences."""
     store = Store(params.root)
+    folder = store.compared()
+    with store.renewed(folder, ("figures",)) as new:
+        differences, n_models = _compare(params, store, new)
+    say(f"compare: {len(differences)} differences between {n_models} models in {folder.relative_to(params.root)}")
+    return differences
+
+
+def _compare(params: Params, store: Store, folder: Path) -> tuple[pd.DataFrame, int]:
+    """Fill ``folder``; return the differences and the number of models that have features."""
     features = {
         audit: {
-            model: store.read_table("features", audit, model)
+            model: features_or_reason(store, audit, model)
             for model in params.run
-            if store.table_path("features", audit, model).exists()
+            if store.features_path(audit, model).exists()
         }
         for audit in params.audits
     }
     differences = _differences(params, features)
-    results = {(a, m): r for a in params.audits for m in params.run if (r := read(store, a, m, audits.card(a)))}
+    results = {(a, m): r for a in params.audits for m in params.run if (r := read(store, a, m, audits.spec(a).card))}
     overlap = word_overlap(_tables(results, "marked_words"))
     replication = replications(_tables(results, "effects"))
     effects = replicated_effects(_tables(results, "effects"))
-    folder = store.compared()
-    store.clear(folder, ("figures",))
     tables = {
         "differences": differences, "word_overlap": overlap, "replication": replication,
         "replicated_effects": effects, "headline": headline(results),
@@ -55,15 +66,29 @@ def compare(params: Params, say: Report = print) -> pd.DataFrame:
     for name, chart in made.items():
         save(chart, folder / "figures" / name)
     store.write_json(folder / "notes.json", sentences(differences))
-    n_models = len({model for by_model in features.values() for model in by_model})
-    say(f"compare: {len(differences)} differences between {n_models} models in {folder.relative_to(params.root)}")
-    return differences
+    store.write_json(store.headline(), headline_estimates(results))
+    return differences, len({model for by_model in features.values() for model in by_model})
+
+
+def features_or_reason(store: Store, audit: str, model: str) -> FeatureTables | Unsupported:
+    """The feature tables of one audit of one model, or why there are none."""
+    found = store.read_features(audit, model)
+    return found if isinstance(found, Unsupported) else found.tables
 
 
 def headline(results: dict[tuple[str, str], Result]) -> pd.DataFrame:
     """Every headline score of every model, a row each, with its interval and null."""
     rows = [
-        (audit, score.key, f"{audit}: {score.label}", model, score.estimate, score.low, score.high, score.null)
+        (
+            audit,
+            score.key,
+            f"{audit}: {words(score.key.replace('.', ': ', 1), capital=False)}",
+            model,
+            score.estimate,
+            score.ci_low,
+            score.ci_high,
+            score.null_mean,
+        )
         for (audit, model), result in results.items()
         for score in result.headline()
     ]
@@ -71,22 +96,32 @@ def headline(results: dict[tuple[str, str], Result]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def headline_estimates(results: dict[tuple[str, str], Result]) -> dict[str, dict[str, dict[str, float]]]:
+    """Audit -> model -> headline score -> estimate."""
+    made: dict[str, dict[str, dict[str, float]]] = {}
+    for (audit, model), result in results.items():
+        made.setdefault(audit, {})[model] = {score.key: score.estimate for score in result.headline()}
+    return made
+
+
 def _tables(results: dict[tuple[str, str], Result], stem: str) -> dict[str, pd.DataFrame]:
     """Model -> table of this name, of the audits that write one."""
     return {model: result.table(stem) for (_, model), result in results.items() if stem in result.tables}
 
 
-def _differences(params: Params, features: dict[str, dict[str, pd.DataFrame]]) -> pd.DataFrame:
+def _differences(params: Params, features: dict[str, dict[str, FeatureTables | Unsupported]]) -> pd.DataFrame:
     settings = params.compare
     found = []
     for place, (audit, tables) in enumerate(features.items()):
         if len(tables) < 2:
             continue
-        evaluate, stage_params = audits.stage(audit, "evaluate"), params.stage(audit, "evaluate")
-        if hasattr(evaluate, "comparable"):
-            tables = evaluate.comparable(tables)
+        spec, stage_params = audits.spec(audit), params.stage(audit, "evaluate")
+        if spec.point_scores is None:
+            continue
+        if spec.comparable is not None:
+            tables = {**tables, **spec.comparable(_measured(tables))}
         comparison = Comparison(
-            audit, tables, partial(evaluate.scores, params=stage_params), audits.card(audit).cluster,
+            audit, tables, partial(_point_scores, spec.point_scores, stage_params), spec.table, spec.cluster,
             **settings.model_dump(), seed=(params.seed, place),
         )  # fmt: skip
         found.append(comparison.differences())
@@ -94,7 +129,15 @@ def _differences(params: Params, features: dict[str, dict[str, pd.DataFrame]]) -
     return pd.concat(found, ignore_index=True) if found else empty
 
 
-def _across(params: Params, features: dict[str, dict[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+def _point_scores(scores: PointScores, params: Strict, tables: FeatureTables) -> Mapping[str, float]:
+    return scores(tables, params)
+
+
+def _measured(features: Mapping[str, FeatureTables | Unsupported]) -> dict[str, FeatureTables]:
+    return {model: tables for model, tables in features.items() if not isinstance(tables, Unsupported)}
+
+
+def _across(params: Params, features: dict[str, dict[str, FeatureTables | Unsupported]]) -> dict[str, pd.DataFrame]:
     """Tables over the versions of a model family, of the audits that make some."""
     configs = {model: params.model(model) for model in params.run}
     versions = pd.DataFrame(
@@ -103,14 +146,13 @@ def _across(params: Params, features: dict[str, dict[str, pd.DataFrame]]) -> dic
     )
     made: dict[str, pd.DataFrame] = {}
     for audit, tables in features.items():
-        evaluate = audits.stage(audit, "evaluate")
-        if hasattr(evaluate, "across"):
-            made |= evaluate.across(tables, versions, params.stage(audit, "evaluate"))
+        if (across := audits.spec(audit).across) is not None:
+            made |= across(_measured(tables), versions, params.stage(audit, "evaluate"))
     return made
 
 
 def compare_revisions(
-    params: Params, first: str, second: str, to: Path | None = None, say: Report = print
+    params: Params, first: str, second: str, to: Path | None = None, say: Report = tell
 ) -> pd.DataFrame:
     """The same models at two git revisions or DVC experiments, printed, and written as CSV where asked.
 
@@ -122,10 +164,14 @@ def compare_revisions(
     sides = {name: Revision(params.root, name) for name in (first, second)}
     frames = []
     for model in params.run:
-        features: dict[str, dict[str, pd.DataFrame]] = {}
+        features: dict[str, dict[str, FeatureTables | Unsupported]] = {}
         for audit in params.audits:
             tables = {name: side.features(audit, model) for name, side in sides.items()}
-            known = {name: table for name, table in tables.items() if table is not None}
+            known = {
+                name: found if isinstance(found, Unsupported) else found.tables
+                for name, found in tables.items()
+                if found is not None
+            }
             if len(known) == 2:
                 features[audit] = known
             else:
@@ -148,7 +194,7 @@ def _plain(audit: str, model: str, metrics: dict[str, dict[str, float] | None]) 
     (first, a), (second, b) = metrics.items()
     if a is None or b is None:
         return pd.DataFrame()
-    keys = [key for key in headline_keys(audits.card(audit), a) if key in a and key in b]
+    keys = [key for key in audits.spec(audit).headline if key in a and key in b]
     rows = [
         {"audit": audit, "score": key, "model_a": first, "model_b": second, "a": a[key], "b": b[key],
          "difference": a[key] - b[key], "method": "none", "note": "features are not in the cache: run 'dvc fetch'"}
@@ -163,47 +209,53 @@ def table_text(table: pd.DataFrame) -> str:
     return table[columns].to_string(index=False, float_format=lambda value: f"{value:.3g}", na_rep="")
 
 
-def report(params: Params, say: Report = print) -> None:
+def report(params: Params, say: Report = tell) -> None:
     """reports/index.html and a stereotype card per model."""
-    from markedness.reporting.report import Pages, write
+    from markedness.reporting.pages import Pages
+    from markedness.reporting.report import write
 
     pages = Pages(
-        Store(params.root), params.audits, {name: params.model(name) for name in params.run}, audits.card,
-        params.report.table_rows, params.report.examples, params.compare.confidence_level,
+        Store(params.root), params.audits, {name: params.model(name) for name in params.run},
+        {audit: audits.spec(audit).card for audit in params.audits}, params.report.table_rows,
+        params.report.examples, params.compare.confidence_level,
     )  # fmt: skip
     for path in write(pages):
         if path.name == "index.html":
             say(f"report: {len(pages.results)} results of {len(params.run)} models, open {path}")
 
 
-def export(params: Params, folder: Path, say: Report = print) -> None:
+def export(params: Params, folder: Path, say: Report = tell) -> None:
     """Every table as LaTeX and Markdown, every figure as PDF and SVG, under one folder."""
     from markedness.reporting.export import export as write
 
     store = Store(params.root)
-    found = [r for a in params.audits for m in params.run if (r := read(store, a, m, audits.card(a)))]
+    found = [r for a in params.audits for m in params.run if (r := read(store, a, m, audits.spec(a).card))]
     say(f"export: {write(store, found, folder)} files in {folder}")
 
 
-def track(params: Params, say: Report = print) -> None:
+def track(params: Params, say: Report = tell) -> None:
     """Tell MLflow what came out; nothing changed, nothing logged."""
-    from markedness import tracking
+    from markedness import provenance, tracking
 
-    runs = [run for model in params.run if (run := _model_run(params, model)).audits]
-    logged = tracking.track(runs, params.root, params.track.experiment)
+    state, link = provenance.state(params.root), provenance.origin(params.root)
+    runs = [run for model in params.run if (run := _model_run(params, model, state, link)).audits]
+    main = main_tree(params.root)
+    with Store(main).locked("track", say):
+        logged = tracking.track(runs, main, params.track.experiment)
     say(
-        f"track: {', '.join(logged)} logged to {tracking.public(tracking.address(params.root))}"
+        f"track: {', '.join(logged)} logged to {provenance.shown_address(tracking.address(main))}"
         if logged
         else "track: nothing changed, nothing logged"
     )
 
 
-def _model_run(params: Params, model: str) -> ModelRun:
+def _model_run(params: Params, model: str, state: dict[str, str], link: dict[str, str]) -> ModelRun:
+    from markedness import provenance
+
     store = Store(params.root)
-    hashes = dvc_hashes(params.root)
     runs = []
     for audit in params.audits:
-        result = read(store, audit, model, audits.card(audit))
+        result = read(store, audit, model, audits.spec(audit).card)
         if result is None:
             continue
         settings = {
@@ -212,69 +264,41 @@ def _model_run(params: Params, model: str) -> ModelRun:
             if (audit, name) in params.stages
         }
         axes = (params.raw.get(audit) or {}).get("axes") or {}
+        outputs = {f"output.{path.name}": provenance.md5(path) for path in sorted(result.folder.iterdir())}
         runs.append(
             AuditRun(
-                audit, result.metrics, tuple(headline_keys(result.card, result.metrics)),
-                {audit: {**settings, "axes": axes}}, result.folder, _datasets(params, audit, model, hashes),
+                audit, result.metrics, tuple(result.card.headline),
+                {audit: {**settings, "axes": axes}}, result.folder, _datasets(params, audit, model, link), outputs,
             )
         )  # fmt: skip
-    own = params.raw["models"][model]
+    changed = provenance.changes(params.root, params.path.name, params.raw, model)
+    tags = {**state, "changed": "\n".join(f"{key}: {old} -> {new}" for key, (old, new) in changed.items())}
     return ModelRun(
-        model, {"seed": params.seed, "models": {model: own}}, _state(params.root), runs,
-        store.reports() / f"{model}.html",
+        model, {"seed": params.seed, "models": {model: params.raw["models"][model]}}, tags, runs,
+        store.reports() / f"{model}.html", provenance.run_name(model, changed),
     )  # fmt: skip
 
 
-def _datasets(params: Params, audit: str, model: str, hashes: dict[str, str]) -> list[DataSet]:
+def _datasets(params: Params, audit: str, model: str, link: dict[str, str]) -> list[DataSet]:
     """The generations, and the stimuli or the corpus that they come from, with DVC's hash."""
+    from markedness import provenance
+
     store = Store(params.root)
-    found = []
-    for kind in ("generations", "responses"):
-        path = store.table_path(kind, audit, model)
-        name = path.relative_to(params.root).as_posix()
-        if digest := hashes.get(name) or (file_md5(path) if path.exists() else ""):
-            found.append(DataSet(f"{audit}-{kind}", digest, name))
-    stimuli = f"data/stimuli/{audit}"
-    if stimuli in hashes:
-        found.append(DataSet(f"{audit}-stimuli", hashes[stimuli], stimuli))
-    source = getattr(params.model(model), audit, None) if params.model(model).backend == "corpus" else None
+    places = {f"{audit}-{kind}": store.table_path(kind, audit, model) for kind in ("generations", "responses")}
+    places[f"{audit}-stimuli"] = params.root / "data" / "stimuli" / audit
+    config = params.model(model)
+    source = config.source(audit) if isinstance(config, CorpusModel) else None
     if source is not None:
-        found += [
-            DataSet(f"{audit}-corpus-{path.stem}"[:200], file_md5(path), public(str(source.path)))
-            for path in sorted(params.root.glob(source.path) if not Path(source.path).is_absolute() else ())[:20]
-        ]
-    return found
+        found = params.root.glob(source.path) if not Path(source.path).is_absolute() else ()
+        places |= {f"{audit}-corpus-{path.stem}"[:200]: path for path in sorted(found)[:20]}
+    return [
+        DataSet(name, digest, path.relative_to(params.root).as_posix(), link)
+        for name, path in places.items()
+        if (digest := provenance.md5(path))
+    ]
 
 
-def dvc_hashes(root: Path) -> dict[str, str]:
-    """Path -> MD5 of everything in dvc.lock; empty where there is none."""
-    path = root / "dvc.lock"
-    if not path.exists():
-        return {}
-    stages = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("stages") or {}
-    entries = [entry for stage in stages.values() for part in ("deps", "outs") for entry in stage.get(part) or ()]
-    return {entry["path"]: entry["md5"] for entry in entries if "md5" in entry}
-
-
-def file_md5(path: Path) -> str:
-    """DVC's hash of one file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-
-
-def _state(root: Path) -> dict[str, str]:
-    """Tags that name the version of code and data: git commit, whether it is dirty, hash of dvc.lock."""
-    tags = {}
-    if commit := git(root, "rev-parse", "HEAD"):
-        tags["mlflow.source.git.commit"] = tags["git.commit"] = commit
-        tags["git.dirty"] = str(bool(git(root, "status", "--porcelain", "--untracked-files=no"))).lower()
-    lock = root / "dvc.lock"
-    if lock.exists():
-        tags["dvc.lock"] = file_md5(lock)
-    return tags
-
-
-def replicate(params: Params, first: str, second: str, say: Report = print) -> Replication:
+def replicate(params: Params, first: str, second: str, say: Report = tell) -> Replication:
     """How many effects of one study or model another one replicates, in homogeneity's effects of single axes."""
     store = Store(params.root)
     tables = (

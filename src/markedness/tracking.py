@@ -1,29 +1,37 @@
 """MLflow: one run per model and pipeline run, one child per audit, one logged model per model version.
 
-Alone imports mlflow. What is logged is composed before the first request, from files that are already safely
-on disk, so that a server that is down costs nothing but this stage.
+What is logged is composed before the first request, from files that are already safely on disk, so that a server that
+is down costs nothing but this stage. A parent is FINISHED only when all of it is logged: what was cut short is marked
+FAILED, or KILLED by the next `track`, and logged anew.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
-import re
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
+from markedness.credentials import hide
+from markedness.provenance import NAME_LIMIT, flat, mlflow_name, public, short_name, shown_address
 from markedness.records import AuditError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 FINGERPRINT = "markedness.fingerprint"
+WRITER = "markedness.writer"
+"""Tag of a run: which working tree logs it. One process at a time does, so that a RUNNING one of it was killed."""
+EXPERIMENT = "dvc.exp.name"
+"""Tag of a run: DVC's name of the experiment."""
 VIEW = "headline"
 """Name of the saved view of the runs table: add ``?viewStateShareKey=headline`` to the experiment's address."""
 
@@ -44,6 +52,8 @@ class DataSet:
     """DVC's hash of it, an MD5 (".dir" after a folder's)."""
     path: str
     """Relative to the study."""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """Where a copy of the study is to be had: url, rev."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,8 @@ class ModelRun:
     audits: Sequence[AuditRun]
     report: Path | None = None
     """reports/<model>.html."""
+    name: str = ""
+    """Of the run, by what changed; the model's unless given."""
 
     @property
     def fingerprint(self) -> str:
@@ -98,12 +110,18 @@ class ModelRun:
 
 
 def address(root: Path) -> str:
-    """MLFLOW_TRACKING_URI, or the SQLite file of the study."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(root / 'mlflow.db').resolve()}"
+    """MLFLOW_TRACKING_URI, or the SQLite file of the study; a relative SQLite file is the study's, too."""
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
+    scheme, separator, path = uri.partition(":///")
+    if scheme.startswith("sqlite") and separator and not path.startswith("/"):
+        return f"{scheme}:///{(root / path).resolve()}"
+    return uri
 
 
 def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
-    """Log every model whose results are not logged yet; return their names.
+    """Log every model whose results are not logged yet; return their names. Hold a lock: one process at a time.
+
+    In a DVC experiment that changed the results of some models, the others are logged under its name, too.
 
     Raises
     ------
@@ -111,6 +129,13 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
         One sentence, when the server is down or refuses; what is on disk is not touched.
     """
     uri = address(root)
+    try:
+        urlsplit(uri)
+    except ValueError as error:
+        raise TrackingError(
+            f"MLflow at {shown_address(uri)}: {error}; all results are safe on disk: correct it, then run "
+            "'markedness track'"
+        ) from error
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     # A server that is down should say so in seconds; MLflow's own defaults wait for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -123,22 +148,41 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
 
     _quiet()
     mlflow.set_tracking_uri(uri)
+    writer = sha256(f"{socket.gethostname()}:{root.resolve()}".encode()).hexdigest()[:16]
     logged = []
     try:
         client = mlflow.MlflowClient(tracking_uri=uri)
         experiment_id = _experiment(client, experiment, root, uri)
-        for run in runs:
-            if not _is_logged(client, experiment_id, run.fingerprint):
-                _log(client, experiment_id, run)
-                logged.append(run.model)
+        _end_killed(client, experiment_id, writer)
+        for run in _unlogged(client, experiment_id, runs):
+            _log(client, experiment_id, run, writer)
+            logged.append(run.model)
         if logged:
             _save_view(client, experiment_id, runs)
     except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
-        raise TrackingError(
-            f"MLflow at {public(uri)} cannot be reached or refused ({type(error).__name__}); all results are safe on "
-            "disk: start the server or mend MLFLOW_TRACKING_URI, then run 'markedness track'"
-        ) from error
+        raise TrackingError(_sentence(error, uri)) from error
     return logged
+
+
+def _sentence(error: BaseException, uri: str) -> str:
+    """Whether the server cannot be reached, or what it refused."""
+    from requests.exceptions import RequestException
+
+    shown = shown_address(uri)
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
+        causes.append(cause)
+    if any(isinstance(cause, RequestException) for cause in causes):
+        return (
+            f"MLflow at {shown} cannot be reached ({type(error).__name__}); all results are safe on disk: start "
+            "the server or correct MLFLOW_TRACKING_URI, then run 'markedness track'"
+        )
+    words = (public(word) for word in hide(str(error).replace(uri, shown)).split())
+    reason = "".join(sign for sign in " ".join(words) if sign.isprintable())[:300].rstrip(".")
+    return (
+        f"MLflow at {shown} refused ({type(error).__name__}: {reason}); all results are safe on disk: remove the "
+        "cause, then run 'markedness track'"
+    )
 
 
 def _quiet() -> None:
@@ -160,84 +204,130 @@ def _experiment(client: MlflowClient, name: str, root: Path, uri: str) -> str:
     return str(client.create_experiment(name, artifact_location=place, tags=tags))
 
 
-def _is_logged(client: MlflowClient, experiment_id: str, fingerprint: str) -> bool:
+def _unlogged(client: MlflowClient, experiment_id: str, runs: Sequence[ModelRun]) -> list[ModelRun]:
+    """What is to be logged. Results that are new come last: while one is missing, all are looked at again."""
+    new = [run for run in runs if not _is_logged(client, experiment_id, run.fingerprint)]
+    others = [run for run in runs if new and run not in new and (name := run.tags.get(EXPERIMENT))
+              and not _is_logged(client, experiment_id, run.fingerprint, name)]  # fmt: skip
+    return [*others, *new]
+
+
+def _is_logged(client: MlflowClient, experiment_id: str, fingerprint: str, name: str = "") -> bool:
     query = f"tags.`{FINGERPRINT}` = '{fingerprint}' and attributes.status = 'FINISHED'"
+    query += f" and tags.`{EXPERIMENT}` = '{name}'" if name else ""
     return bool(client.search_runs([experiment_id], query, max_results=1))
 
 
-def _log(client: MlflowClient, experiment_id: str, run: ModelRun) -> None:
-    """The parent, its children and the logged model; FAILED when it is cut short, so that the next try starts anew."""
-    common = {"model": run.model, **run.tags}
-    parent = client.create_run(
-        experiment_id, run_name=run.model, tags={**common, "kind": "model", FINGERPRINT: run.fingerprint}
-    )
-    opened = [parent.info.run_id]
-    status = "FAILED"
+def _end_killed(client: MlflowClient, experiment_id: str, writer: str) -> None:
+    """Mark what a killed process of this working tree left RUNNING, and remove its logged models."""
+    query = f"attributes.status = 'RUNNING' and tags.`{WRITER}` = '{writer}'"
+    for run in client.search_runs([experiment_id], query, max_results=1000):
+        _remove_models(client, experiment_id, run.info.run_id)
+        client.set_terminated(run.info.run_id, "KILLED")
+
+
+def _remove_models(client: MlflowClient, experiment_id: str, run_id: str) -> None:
+    for model in client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'"):
+        client.delete_logged_model(model.model_id)
+
+
+@contextlib.contextmanager
+def _opened(client: MlflowClient, experiment_id: str, name: str, tags: Mapping[str, str]) -> Iterator[str]:
+    """A run that is ended whatever happens: FINISHED, or FAILED after an error."""
+    tags = {mlflow_name(key): value[:_VALUE_LIMIT] for key, value in tags.items() if value}
+    run_id = str(client.create_run(experiment_id, run_name=name[:NAME_LIMIT], tags=tags).info.run_id)
     try:
+        yield run_id
+    except BaseException as error:
+        try:
+            _remove_models(client, experiment_id, run_id)
+            client.set_terminated(run_id, "FAILED")
+        except Exception as again:  # the server is gone: the next track ends the run, and the first error is said
+            error.add_note(f"run {run_id} was left RUNNING ({type(again).__name__})")
+        raise
+    client.set_terminated(run_id, "FINISHED")
+
+
+def _log(client: MlflowClient, experiment_id: str, run: ModelRun, writer: str) -> None:
+    """The parent, its children and the logged model; the parent ends last."""
+    common = {**run.tags, "model": run.model, WRITER: writer}
+    name = run.name or run.model
+    datasets = {data.name: data for audit in run.audits for data in audit.datasets}
+    tags = {**common, "kind": "model", FINGERPRINT: run.fingerprint}
+    with contextlib.ExitStack() as stack:
+        parent = stack.enter_context(_opened(client, experiment_id, name, tags))
         for audit in run.audits:
-            opened.append(_log_audit(client, experiment_id, parent.info.run_id, audit, common))
+            tags = {**common, **audit.tags, "audit": audit.audit, "kind": "audit", "mlflow.parentRunId": parent}
+            tags |= {f"dataset.{data.name}": data.digest for data in audit.datasets}
+            child = stack.enter_context(_opened(client, experiment_id, f"{name} {audit.audit}", tags))
+            _log_params(client, child, audit.params)
+            _log_metrics(client, child, {mlflow_name(key): value for key, value in audit.metrics.items()})
+            _log_inputs(client, child, audit.datasets)
+            if audit.folder.is_dir():
+                client.log_artifacts(child, str(audit.folder))
         scores = {
-            f"{audit.audit}/{key}": value
+            f"{audit.audit}/{mlflow_name(key)}": value
             for audit in run.audits
             for key, value in audit.metrics.items()
             if key in {*audit.headline, *(k + end for k in audit.headline for end in ("_ci_low", "_ci_high"))}
         }
-        model_id = _log_model(client, experiment_id, parent.info.run_id, run, common)
-        _log_params(client, parent.info.run_id, run.params)
-        _log_metrics(client, parent.info.run_id, scores, model_id)
+        _log_params(client, parent, run.params)
+        _log_inputs(client, parent, list(datasets.values()))
         if run.report is not None and run.report.exists():
-            client.log_artifact(parent.info.run_id, str(run.report), "report")
-        status = "FINISHED"
-    finally:
-        for run_id in reversed(opened):
-            client.set_terminated(run_id, status)
+            client.log_artifact(parent, str(run.report), "report")
+        model_id, is_new = _log_model(client, experiment_id, parent, run, common)
+        _log_metrics(client, parent, scores, model_id if is_new else None)
 
 
-def _log_audit(
-    client: MlflowClient, experiment_id: str, parent: str, audit: AuditRun, common: Mapping[str, str]
-) -> str:
+def _log_inputs(client: MlflowClient, run_id: str, datasets: Sequence[DataSet]) -> None:
+    """What went into the run; `mlflow.data.get_source` of each can load it, see `markedness.dataset_source`."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    tags = {**common, **audit.tags, "audit": audit.audit, "kind": "audit", "mlflow.parentRunId": parent}
-    for data in audit.datasets:
-        tags[f"dataset.{data.name}"] = data.digest
-    child = client.create_run(experiment_id, run_name=f"{common['model']} {audit.audit}", tags=tags).info.run_id
-    _log_params(client, child, audit.params)
-    _log_metrics(client, child, audit.metrics)
+    from markedness.dataset_source import DVCDatasetSource
+
     inputs = [
         DatasetInput(
-            Dataset(d.name, d.digest, "dvc", json.dumps({"path": d.path, "md5": d.digest})),
+            Dataset(data.name, data.digest, "dvc", DVCDatasetSource(data.path, data.digest, **data.origin).to_json()),
             [InputTag("mlflow.data.context", "audit")],
         )
-        for d in audit.datasets
+        for data in datasets
     ]
     if inputs:
-        client.log_inputs(child, inputs)
-    if audit.folder.is_dir():
-        client.log_artifacts(child, str(audit.folder))
-    return str(child)
+        client.log_inputs(run_id, inputs)
 
 
-def _log_model(client: MlflowClient, experiment_id: str, parent: str, run: ModelRun, common: Mapping[str, str]) -> str:
-    """An external logged model: its weights are not MLflow's, its scores are."""
+def _log_model(
+    client: MlflowClient, experiment_id: str, parent: str, run: ModelRun, common: Mapping[str, str]
+) -> tuple[str, bool]:
+    """An external logged model: its weights are not MLflow's, its scores are. One per version: (id, whether new)."""
     import mlflow
     from mlflow.entities import LoggedModelOutput
 
+    known = client.search_logged_models([experiment_id], f"tags.`{FINGERPRINT}` = '{run.fingerprint}'", max_results=1)
+    if known:
+        client.log_outputs(parent, [LoggedModelOutput(known[0].model_id, 0)])
+        return str(known[0].model_id), False
     params = {key: value for key, value in flat(run.params).items() if key.startswith(f"models.{run.model}.")}
     # In place of MLflow's own tags: the path of the running script and the name of the user.
-    tags = {**common, FINGERPRINT: run.fingerprint, "mlflow.source.name": "markedness", "mlflow.user": ""}
+    own = {FINGERPRINT: run.fingerprint, "mlflow.source.name": "markedness", "mlflow.user": ""}
+    tags = {mlflow_name(key): value[:_VALUE_LIMIT] for key, value in {**common, **own}.items()}
     model = mlflow.create_external_model(
-        name=run.model, source_run_id=parent, tags=tags, params=params,
+        name=run.model, source_run_id=parent, tags=tags, params=_entries(params),
         model_type="language-model", experiment_id=experiment_id,
     )  # fmt: skip
     client.log_outputs(parent, [LoggedModelOutput(model.model_id, 0)])
-    return str(model.model_id)
+    return str(model.model_id), True
+
+
+def _entries(params: Mapping[str, str]) -> dict[str, str]:
+    """Keys and values of a length that MLflow takes."""
+    return {short_name(key): value[:_VALUE_LIMIT] for key, value in params.items()}
 
 
 def _log_params(client: MlflowClient, run_id: str, params: Mapping[str, Any]) -> None:
     from mlflow.entities import Param
 
-    entries = [Param(_name(key)[:250], value[:_VALUE_LIMIT]) for key, value in flat(params).items()]
+    entries = [Param(key, value) for key, value in _entries(flat(params)).items()]
     for start in range(0, len(entries), _PARAM_BATCH):
         client.log_batch(run_id, params=entries[start : start + _PARAM_BATCH])
 
@@ -247,22 +337,20 @@ def _log_metrics(client: MlflowClient, run_id: str, metrics: Mapping[str, float]
     from mlflow.entities import Metric
 
     now = int(time.time() * 1000)
-    names: dict[str, float] = {}
-    for key, value in metrics.items():
-        if not math.isfinite(value):
-            continue
-        name = _name(key)
-        while name in names:  # two groups whose names differ only in signs MLflow does not take
-            name += "_"
-        names[name] = float(value)
-    entries = [Metric(name, value, now, 0, model_id=model_id, run_id=run_id) for name, value in names.items()]
+    entries = [
+        Metric(name, float(value), now, 0, model_id=model_id, run_id=run_id)
+        for name, value in metrics.items()
+        if math.isfinite(value)
+    ]
     for start in range(0, len(entries), _METRIC_BATCH):
         client.log_batch(run_id, metrics=entries[start : start + _METRIC_BATCH])
 
 
 def _save_view(client: MlflowClient, experiment_id: str, runs: Sequence[ModelRun]) -> None:
     """The runs table with the headline scores as columns, as a shared view of the user interface."""
-    headline = list(dict.fromkeys(_name(f"{a.audit}/{key}") for run in runs for a in run.audits for key in a.headline))
+    headline = list(
+        dict.fromkeys(f"{a.audit}/{mlflow_name(key)}" for run in runs for a in run.audits for key in a.headline)
+    )
     columns = ["attributes.`Created`", "attributes.`Dataset`", *(f"metrics.`{name}`" for name in headline)]
     state = {
         "searchFilter": "tags.kind = 'model'", "orderByKey": "attributes.start_time", "orderByAsc": False,
@@ -270,38 +358,3 @@ def _save_view(client: MlflowClient, experiment_id: str, runs: Sequence[ModelRun
         "selectedColumns": columns,
     }  # fmt: skip
     client.set_experiment_tag(experiment_id, f"mlflow.sharedViewState.{VIEW}", json.dumps(state))
-
-
-# ---------------------------------------------------------------- plain data
-
-
-def flat(params: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested params as dotted keys and public texts; lists as JSON."""
-    return dict(_leaves(params, prefix))
-
-
-def _leaves(content: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    if isinstance(content, Mapping):
-        for key, value in content.items():
-            yield from _leaves(value, f"{prefix}.{key}" if prefix else str(key))
-    elif isinstance(content, list | tuple):
-        yield prefix, public(json.dumps(content, ensure_ascii=False, default=str))
-    else:
-        yield prefix, public("" if content is None else str(content))
-
-
-def public(text: str) -> str:
-    """A text without the home folder and without what an address carries in front of its host or behind its path."""
-    home = str(Path.home())
-    if len(home) > 1:
-        text = re.sub(rf"{re.escape(home)}(?=/|$|\")", "~", text)
-    if "://" not in text or any(sign.isspace() for sign in text):
-        return text
-    parts = urlsplit(text)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", "")) if host else text
-
-
-def _name(key: str) -> str:
-    """A key with only the signs that MLflow takes in names."""
-    return re.sub(r"[^\w\-. /:]", "_", key, flags=re.ASCII)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pandas as pd
 import pytest
 import toy_study
@@ -15,7 +14,11 @@ from openai_server import Server
 
 from markedness import audits, pipeline
 from markedness.lm import batch as batches
-from markedness.lm.collect import BudgetError, Counts
+from markedness.lm.base import ModelError
+from markedness.lm.collect import BudgetError
+from markedness.lm.ledger import Ledger
+from markedness.lm.plan import Counts
+from markedness.store import Store
 
 TEXTS = [f"text {i}" for i in range(7)]
 BATCH = {"batch_api": True, "batch_requests": 5, "batch_poll": 0.01, "max_wait": 0.01, "chat": True}
@@ -27,9 +30,9 @@ class Killed(BaseException):
 
 @pytest.fixture(autouse=True)
 def _restore_audits() -> Iterator[None]:
-    stage = audits.stage
+    spec = audits.spec
     yield
-    audits.stage = stage  # type: ignore[assignment]
+    audits.spec = spec  # type: ignore[assignment]
 
 
 def run(params: Any) -> tuple[pd.DataFrame, Counts]:
@@ -38,8 +41,9 @@ def run(params: Any) -> tuple[pd.DataFrame, Counts]:
     return pd.read_parquet(params.root / "data/generations/toy/toy.parquet"), counts
 
 
-def ledger_rows(params: Any) -> list[dict[str, Any]]:
-    return [orjson.loads(line) for line in (params.root / "data/ledger/toy/toy.jsonl").read_bytes().splitlines()]
+def under_way(params: Any) -> dict[str, dict[str, Any]]:
+    with Ledger(Store(params.root).ledger_database("toy")) as ledger:
+        return ledger.batches()
 
 
 def test_batch_answers_are_those_of_single_requests(tmp_path: Path) -> None:
@@ -53,8 +57,7 @@ def test_batch_answers_are_those_of_single_requests(tmp_path: Path) -> None:
         assert len(server.batches) == 3
     pd.testing.assert_frame_equal(table, expected)
     assert counts.answered == 14
-    facts = [row for row in ledger_rows(params) if "batch" in row]
-    assert [set(row) - {"batch"} for row in facts[:2]] == [{"keys", "at"}, {"id"}]
+    assert under_way(params) == {}
 
 
 def test_batch_expired_half_way_is_merged_and_the_rest_handed_over_again(tmp_path: Path) -> None:
@@ -69,9 +72,12 @@ def test_batch_expired_half_way_is_merged_and_the_rest_handed_over_again(tmp_pat
 def test_batch_always_expiring_is_recorded_with_its_reason(tmp_path: Path) -> None:
     with Server() as server:
         server.batch_plan = ["expired"] * 9
-        table, counts = run(toy_study.study(tmp_path, server.url, ["one"], max_attempts=3, **BATCH))
+        said: list[str] = []
+        with pytest.raises(pipeline.StageError, match="all 1 requests failed"):
+            params = toy_study.study(tmp_path, server.url, ["one"], max_attempts=3, **BATCH)
+            pipeline.generate(params, "toy", "toy", said.append)
         assert len(server.batches) == 3
-    assert counts.failed == 1 and "batch_expired" in table["error"].iloc[0] and "3 batches" in table["error"].iloc[0]
+    assert any("batch_expired" in line and "3 batches" in line for line in said)
 
 
 def test_batch_refused_is_recorded_with_its_reason(tmp_path: Path) -> None:
@@ -92,6 +98,48 @@ def test_batch_fault_of_one_request_is_retried_or_recorded(tmp_path: Path) -> No
     assert table.loc[["fault:500*1", "fine"], "text"].notna().all()
     for fault, reason in (("400", "HTTP 400"), ("content-filter", "content filter"), ("empty", "empty")):
         assert reason in table.loc[f"fault:{fault}", "error"] and pd.isna(table.loc[f"fault:{fault}", "text"])
+
+
+MALFORMED = [
+    "line-response-text", "line-response-list", "line-status-text", "line-status-huge", "line-error-text",
+    "line-body-error-text", "line-code-list", "line-body-list",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", MALFORMED)
+def test_batch_malformed_answer_fails_alone_and_its_batch_is_merged(tmp_path: Path, fault: str) -> None:
+    texts = [f"fault:{fault}*1", "fine"]
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, texts, **BATCH)
+        table, counts = run(params)
+        assert (counts.answered, counts.failed) == (1, 1) and len(server.batches) == 1
+        assert table["error"].notna().tolist() == [True, False]
+        polls = [batch["polls"] for batch in server.batches.values()]
+        table, counts = run(params)  # the batch is not looked at again; the request is asked anew
+        assert counts.answered == 2 and len(server.batches) == 2
+        assert server.batches["batch-1"]["polls"] == polls[0]
+
+
+@pytest.mark.parametrize("fault", ["line-id-list", "line-list"])
+def test_batch_line_of_no_request_leaves_it_unanswered_and_it_is_handed_over_again(tmp_path: Path, fault: str) -> None:
+    with Server() as server:
+        table, counts = run(toy_study.study(tmp_path, server.url, [f"fault:{fault}*1", "fine"], **BATCH))
+        assert counts.answered == 2 and len(server.batches) == 2 and table["text"].notna().all()
+
+
+def test_batch_output_that_is_gone_is_asked_for_again(tmp_path: Path) -> None:
+    with Server() as server:
+        server.lost_outputs = 1
+        _, counts = run(toy_study.study(tmp_path, server.url, ["one"], **BATCH))
+        assert counts.answered == 1 and len(server.batches) == 2
+
+
+@pytest.mark.parametrize("answer", [b"[1]", b'"text"', b"{}", b'{"id": 7}', b'{"id": "../x", "status": "completed"}'])
+def test_batch_endpoint_that_answers_nonsense_ends_with_a_sentence(tmp_path: Path, answer: bytes) -> None:
+    with Server() as server:
+        server.batch_answer = answer
+        with pytest.raises(ModelError, match="the Batch endpoint refused: its answer cannot be read"):
+            run(toy_study.study(tmp_path, server.url, ["one"], **BATCH))
 
 
 @pytest.mark.parametrize("step", ["before upload", "before making", "before the id is written", "while waiting"])

@@ -18,7 +18,7 @@ import yaml
 from markedness import audits, pipeline
 from markedness import params as params_file
 from markedness.lm.base import ModelError
-from markedness.lm.cache import Ledger
+from markedness.lm.ledger import Ledger
 from markedness.records import Prompt, Sampling
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -46,7 +46,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     }  # fmt: skip
     models = {"one": model, "two": model | {"workers": 2}}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({"models": models}))
-    monkeypatch.setattr(audits, "stage", lambda audit, name: SimpleNamespace(prompts=prompts))
+    monkeypatch.setattr(audits, "spec", lambda audit: SimpleNamespace(prompts=prompts))
     return dataclasses.replace(params_file.load(tmp_path / "params.yaml"), stages={("toy", "generate"): None})
 
 
@@ -66,8 +66,8 @@ def test_two_workers_write_the_table_of_one_process(study: Any, monkeypatch: pyt
         pd.testing.assert_frame_equal(table(study, "one"), table(study, "two"), check_exact=True)
     finally:
         ray.shutdown()
-    ledgers = study.root / "data" / "ledger" / "toy"
-    with Ledger(ledgers / "one.jsonl") as first, Ledger(ledgers / "two.jsonl") as second:
+    ledgers = study.root / ".markedness" / "ledger"
+    with Ledger(ledgers / "one.sqlite") as first, Ledger(ledgers / "two.sqlite") as second:
         assert set(first.keys()) == set(second.keys())
     # nothing is asked, and no Ray started, where the ledger has it all
     again = pipeline.generate(study, "toy", "two")

@@ -11,11 +11,12 @@ import pytest
 
 from markedness.lm import collect as collecting
 from markedness.lm.base import Draw, RequestFailed, RetryLater
-from markedness.lm.cache import Ledger
-from markedness.lm.collect import BudgetError, Counts, Patience, collect
+from markedness.lm.collect import BudgetError, Patience, collect
 from markedness.lm.config import Price
 from markedness.lm.costs import Meter
+from markedness.lm.ledger import Ledger
 from markedness.lm.pace import Pace
+from markedness.lm.plan import Counts
 from markedness.lm.progress import Progress
 from markedness.records import Completion, Prompt, Sampling
 
@@ -27,6 +28,7 @@ class ToyModel:
 
     batch_size = 1
     concurrency = 4
+    served_by = "toy"
 
     def __init__(self, before: Callable[[Draw, int], Any] = lambda draw, attempt: None) -> None:
         self.before = before
@@ -37,6 +39,8 @@ class ToyModel:
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         return {"model": "toy", "text": prompt.completion}
+
+    async def probe(self, prompt: Prompt) -> None: ...
 
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
         await asyncio.sleep(0)
@@ -167,12 +171,14 @@ def test_collect_dead_server_is_given_up_and_all_is_recorded(tmp_path: Path, mon
     monkeypatch.setattr(collecting, "GIVE_UP_AFTER", 6)
 
     def dead(draw: Draw, attempt: int) -> None:
-        raise RequestFailed("HTTP 401: bad key", refused=True)
+        raise RequestFailed("HTTP 401: bad key", cause="key")
 
     model = ToyModel(dead)
     answers, counts = gather(model, prompts(50), tmp_path / "m.jsonl")
     assert counts.failed == 100 and len(model.asked) < 12
-    assert str(answers[-1][-1].error).startswith("not asked: 6 requests in a row were not served (HTTP 401")
+    assert str(answers[-1][-1].error).startswith(
+        "not asked: 6 requests in a row failed for the same reason: HTTP 401: bad key"
+    )
 
 
 def test_collect_max_requests_stops_and_the_next_run_goes_on(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from markedness.lm import corpus
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
-from markedness.records import Axes, Axis, Value
+from markedness.records import Axes, Axis, CorpusColumns, Value
 
 AXES: Axes = {
     "race": Axis(unmarked="White", values={"White": Value(), "Black": Value()}),
@@ -20,9 +20,12 @@ AXES: Axes = {
 
 
 def read(folder: Path, path: str = "texts.csv", **source: Any) -> pd.DataFrame:
-    return corpus.read_corpus(
-        CorpusSource(path=path, **source), folder, "models.m.personas", AXES, ["text"], ["prompt"]
-    )
+    return read_with(folder, AXES, path, **source).rows
+
+
+def read_with(folder: Path, axes: Axes, path: str = "texts.csv", **source: Any) -> corpus.Corpus:
+    columns = CorpusColumns(required=("text",), optional=("prompt",))
+    return corpus.read_corpus(CorpusSource(path=path, **source), folder, "models.m.personas", axes, columns)
 
 
 def test_read_corpus_with_odd_columns_and_codes_gives_generations(tmp_path: Path) -> None:
@@ -41,7 +44,7 @@ def test_read_corpus_with_odd_columns_and_codes_gives_generations(tmp_path: Path
 
 def test_read_corpus_with_one_axis_or_empty_cells_fixes_fewer_axes(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("text,race\na,Black\nb,\nNA,White\n", encoding="utf-8")
-    rows = read(tmp_path)
+    rows = read(tmp_path, columns={"gender": None})
     assert rows["group"].tolist() == ["Black", "", "White"]
     assert rows["text"].tolist() == ["a", "b", "NA"]
 
@@ -60,7 +63,7 @@ def test_read_corpus_of_several_files_counts_rows_in_each(tmp_path: Path) -> Non
     (tmp_path / "a.csv").write_text("text,race\nx,Black\n", encoding="utf-8")
     (tmp_path / "b.csv").write_text("text,race\nx,Black\ny,Martian\n", encoding="utf-8")
     with pytest.raises(ModelError, match=r"values\.race: b\.csv row 2 has 'Martian'.*map it to one of White, Black"):
-        read(tmp_path, "*.csv")
+        read(tmp_path, "*.csv", columns={"gender": None})
 
 
 @pytest.mark.parametrize(
@@ -69,17 +72,31 @@ def test_read_corpus_of_several_files_counts_rows_in_each(tmp_path: Path) -> Non
         (b"", r"path: .*texts\.csv is empty; name a file with texts"),
         (b"text,race\n", r"path: texts\.csv holds no rows; name a file with texts"),
         (b"words,race\nx,Black\n", r"columns\.text: .*has no column 'text'; it has words, race"),
-        (b"words;race\nx;Black\n", r"it has words;race; save it with commas between the columns"),
+        (b"words;race\nx;Black\n", r"has the one column words;race; save it with commas between columns"),
+        (b"race,text\nBlack,x,y\nWhite,z,w\n", r"more cells in its rows than in its header; correct the header"),
+        (b"text,race,text\nx,Black,y\n", r"columns\.text: texts\.csv has several columns 'text'; rename all but one"),
+        (b"text,race\nx,Black\nzu\x00verl,White\n", r"texts\.csv line 3 has a NUL character; remove it"),
         (b"text,race\n\xff\xfe broken,Black\n", r"texts\.csv is not UTF-8 \(byte \d+\); save it as UTF-8"),
         (b"text,race\nx,Black\ny,Black,one,too,many\n", r"texts\.csv cannot be read as \.csv: .*line 3"),
         (b"text,race\n" + b"x" * 10_000_000 + b",Black\n", r"row 1 has 10,000,000 characters in the column 'text'"),
     ],
-    ids=["empty", "header only", "missing column", "semicolons", "invalid UTF-8", "ragged", "10 MB"],
+    ids=[
+        "empty",
+        "header only",
+        "missing column",
+        "semicolons",
+        "shifted",
+        "twice",
+        "NUL",
+        "invalid UTF-8",
+        "ragged",
+        "10 MB",
+    ],
 )
 def test_read_corpus_of_a_bad_file_says_what_is_wrong(tmp_path: Path, content: bytes, sentence: str) -> None:
     (tmp_path / "texts.csv").write_bytes(content)
     with pytest.raises(ModelError, match=sentence) as caught:
-        read(tmp_path)
+        read(tmp_path, columns={"gender": None})
     assert str(caught.value).startswith("models.m.personas.")
     assert "\n" not in str(caught.value)
 
@@ -94,8 +111,7 @@ def test_read_corpus_with_other_spellings_and_number_codes_finds_the_values(tmp_
         tmp_path / "texts.parquet"
     )
     axes = AXES | {"gender": Axis(unmarked="man", values={"man": Value(), "woman": Value(aliases=("F",))})}
-    source = CorpusSource(path="texts.parquet", values={"race": {1: "White", 2: "Black"}})
-    rows = corpus.read_corpus(source, tmp_path, "models.m.personas", axes, ["text"])
+    rows = read_with(tmp_path, axes, "texts.parquet", values={"race": {1: "White", 2: "Black"}}).rows
     assert rows["group"].tolist() == ["White woman", "woman", "Black man"]
 
 
@@ -103,4 +119,135 @@ def test_read_corpus_with_a_spelling_of_two_values_asks_for_a_mapping(tmp_path: 
     (tmp_path / "texts.csv").write_text("text,race\nx,light\n", encoding="utf-8")
     axes = {"race": Axis(unmarked="W", values={"W": Value(aliases=("light",)), "A": Value(label="Light")})}
     with pytest.raises(ModelError, match=r"row 1 has 'light', no value of the axis; map it to one of W, A"):
-        corpus.read_corpus(CorpusSource(path="texts.csv"), tmp_path, "models.m.personas", axes, ["text"])
+        read_with(tmp_path, axes)
+
+
+# ---------------------------------------------------------------- every entry of the mapping is used
+
+TWO_ROWS = "answer,origin,sex\nx,w,f\ny,b,m\n"
+RIGHT: dict[str, Any] = {
+    "columns": {"text": "answer", "race": "origin", "gender": "sex"},
+    "values": {"race": {"w": "White", "b": "Black"}, "gender": {"f": "woman", "m": "man"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"columns": {"txt": "answer"}}, r"columns\.txt: is not used; the columns of this audit are race, gender, "
+         r"text, prompt, and texts\.csv has answer, origin, sex"),
+        ({"columns": {"text": "answr"}}, r"columns\.text: .*texts\.csv has no column 'answr'; it has answer, origin"),
+        ({"columns": {"text": None}}, r"columns\.text: null leaves a column out, and this one is needed; name theirs"),
+        ({"values": {"rase": {"w": "White"}}}, r"values\.rase: is not used"),
+        ({"values": {"prompt": {"1": "one"}}}, r"values\.prompt: is not used, as no column is read for prompt"),
+        ({"values": {"text": {"q": "z"}}}, r"values\.text\.q: is not used, no row of texts\.csv has it; the column "
+         r"has x, y; correct or remove it"),
+        ({"values": {"gender": {False: "woman"}}}, r"values\.gender\.False: .*put it in quotes"),
+        ({"constants": {"hair": "red"}}, r"constants\.hair: is not used"),
+        ({"constants": {"race": "White"}}, r"constants\.race: texts\.csv has the column 'origin' too"),
+    ],
+)  # fmt: skip
+def test_read_corpus_with_an_entry_that_is_not_used_names_it(tmp_path: Path, change: Any, sentence: str) -> None:
+    (tmp_path / "texts.csv").write_text(TWO_ROWS, encoding="utf-8")
+    assert read(tmp_path, **RIGHT)["group"].tolist() == ["White woman", "Black man"]
+    source: dict[str, Any] = {**RIGHT, "constants": {}}
+    for block, entries in change.items():
+        old = source[block]
+        new = {name: {**old.get(name, {}), **e} if isinstance(e, dict) else e for name, e in entries.items()}
+        source[block] = {**old, **new}
+    with pytest.raises(ModelError, match=sentence):
+        read(tmp_path, **source)
+
+
+def test_read_corpus_with_a_reversed_column_mapping_says_how_to_write_it(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text(TWO_ROWS, encoding="utf-8")
+    source = {**RIGHT, "columns": {"answer": "text", "origin": "race", "sex": "gender"}}
+    with pytest.raises(ModelError) as caught:
+        read(tmp_path, **source)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert lines[0].endswith("columns.answer: is reversed; write text: answer (our name first, then that of the file)")
+
+
+def test_read_corpus_with_a_reversed_value_mapping_says_how_to_write_it(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text(TWO_ROWS, encoding="utf-8")
+    source = {**RIGHT, "values": {**RIGHT["values"], "race": {"White": "w", "Black": "b"}}}
+    with pytest.raises(ModelError, match=r"values\.race\.White: .*the entry is reversed, write w: White \(the code"):
+        read(tmp_path, **source)
+
+
+def test_read_corpus_without_a_column_of_an_axis_names_three_remedies(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("text,race\nx,Black\n", encoding="utf-8")
+    with pytest.raises(
+        ModelError, match=r"columns\.gender: .*has no column 'gender'; it has text, race; name theirs"
+    ) as e:
+        read(tmp_path)
+    assert "constants: {gender: VALUE}" in str(e.value) and "columns: {gender: null}" in str(e.value)
+    assert read(tmp_path, constants={"gender": "woman"})["group"].tolist() == ["Black woman"]
+    assert read(tmp_path, columns={"gender": None})["group"].tolist() == ["Black"]
+    with pytest.raises(ModelError, match=r"constants\.gender: 'wmn' is no value of the axis; write one of man, woman"):
+        read(tmp_path, constants={"gender": "wmn"})
+
+
+def test_read_corpus_where_one_file_lacks_a_column_names_that_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,race,gender\nx,Black,man\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("text,race\nx,Black\n", encoding="utf-8")
+    with pytest.raises(ModelError, match=r"columns\.gender: .*b\.csv has no column 'gender'; it has text, race"):
+        read(tmp_path, "*.csv")
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind"), [(["a", "b"], "list"), ({"content": "a"}, "mapping"), ("a\0b", "NUL character")]
+)
+def test_read_corpus_with_a_cell_that_is_no_text_names_its_row(tmp_path: Path, cell: Any, kind: str) -> None:
+    table = pd.DataFrame({"text": ["fine", cell], "race": "Black", "gender": "man"})
+    table.to_json(tmp_path / "texts.jsonl", orient="records", lines=True)
+    with pytest.raises(ModelError, match=rf"texts.jsonl row 2 has a {kind} in the column 'text'"):
+        read(tmp_path, "texts.jsonl")
+
+
+def test_read_corpus_of_parquet_with_lists_names_the_first(tmp_path: Path) -> None:
+    table = pd.DataFrame({"text": [None, ["a", "b"], ["c"]], "race": "Black", "gender": "man"})
+    table.to_parquet(tmp_path / "texts.parquet")
+    with pytest.raises(
+        ModelError, match=r"texts\.parquet row 2 has a list in the column 'text'; write one text a cell"
+    ):
+        read(tmp_path, "texts.parquet")
+
+
+def test_read_corpus_of_a_truncated_parquet_file_says_so(tmp_path: Path) -> None:
+    pd.DataFrame({"text": ["x"] * 1000, "race": "Black", "gender": "man"}).to_parquet(tmp_path / "texts.parquet")
+    whole = (tmp_path / "texts.parquet").read_bytes()
+    for kept in (0, 3, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "texts.parquet").write_bytes(whole[:kept])
+        with pytest.raises(ModelError, match=r"texts\.parquet cannot be read as \.parquet: .*; get or export it again"):
+            read(tmp_path, "texts.parquet")
+
+
+def test_read_corpus_in_a_folder_with_brackets_finds_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "study [1]"
+    folder.mkdir()
+    (folder / "texts [a].csv").write_text("text,race,gender\nx,Black,man\n", encoding="utf-8")
+    assert len(read(folder, "texts [a].csv")) == len(read(folder, "*.csv")) == 1
+
+
+def test_summary_counts_groups_and_names_rows_and_values_without_one(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,race,gender\nx,Black,man\ny,Black,man\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("text,race,gender\nx,White,man\ny,,\n", encoding="utf-8")
+    found = read_with(tmp_path, AXES, "*.csv")
+    assert list(found.summary(found.rows["group"], AXES)) == [
+        "4 rows of 2 file(s), 2 groups: Black man 2, White man 1",
+        "note: 1 of 4 rows have no group (first: b.csv row 2); they are in no comparison",
+        "note: no row has the gender woman",
+    ]
+
+
+def test_read_corpus_with_codes_of_an_axis_that_others_use_says_so_in_a_note(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text(TWO_ROWS, encoding="utf-8")
+    shared = {**RIGHT, "values": {**RIGHT["values"], "race": {"w": "White", "b": "Black", "q": "Black"}}}
+    found = read_with(tmp_path, AXES, **shared)
+    note = "note: values.race.q: is not used, no row of texts.csv has it; the column has b, w; correct or remove it"
+    assert note in list(found.summary(found.rows["group"], AXES))
+    none_used = {**RIGHT, "values": {**RIGHT["values"], "race": {"q": "White", "z": "Black"}}}
+    with pytest.raises(ModelError, match=r"values\.race\.q: is not used.*\n.*values\.race\.z: is not used"):
+        read_with(tmp_path, AXES, **none_used)

@@ -36,13 +36,13 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _restore_audits() -> Iterator[None]:
-    stage = audits.stage
+    spec = audits.spec
     yield
-    audits.stage = stage  # type: ignore[assignment]
+    audits.spec = spec  # type: ignore[assignment]
 
 
 def run(params: Any, prompts: list[Prompt]) -> tuple[pd.DataFrame, Any]:
-    audits.stage("toy", "generate").prompts = lambda stimuli, params, rng: (one for one in [prompts])
+    audits.spec("toy").prompts = lambda stimuli, params, rng: (one for one in [prompts])
     counts = pipeline.generate(params, "toy", "toy", lambda line: None)
     assert counts.requested == counts.answered + counts.failed
     return pd.read_parquet(params.root / "data/generations/toy/toy.parquet"), counts
@@ -86,7 +86,6 @@ def test_real_server_scores_candidates_by_its_top_log_probs(url: str, tmp_path: 
 
 
 def test_real_server_context_too_long_is_recorded(url: str, tmp_path: Path) -> None:
-    table, counts = run(
-        toy_study.study(tmp_path, url, [], max_attempts=2), [Prompt("p", "g", completion="many words " * 600)]
-    )
-    assert counts.failed == 1 and "context" in table["error"].iloc[0] and table["text"].isna().all()
+    prompts = [Prompt("p", "g", completion=text) for text in ("many words " * 600, "One word")]
+    table, counts = run(toy_study.study(tmp_path, url, [], max_attempts=2), prompts)
+    assert counts.failed == 1 and "context" in table["error"].iloc[0] and pd.isna(table["text"].iloc[0])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from markedness.lm.cache import Ledger
-from markedness.lm.collect import Counts, collect
+from markedness.lm.collect import collect
+from markedness.lm.ledger import Ledger
+from markedness.lm.plan import Counts
 from markedness.lm.scripted import ScriptedModel
 from markedness.records import Prompt
 

@@ -7,10 +7,12 @@ and kills each with SIGKILL at a random moment, as often as told, then lets one 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import os
 import random
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator
@@ -23,9 +25,7 @@ import yaml
 from markedness import audits, pipeline
 from markedness import params as params_file
 from markedness.records import Prompt, Sampling
-
-BYTES_PER_ANSWER = 480
-"""Of this study's ledger, about."""
+from markedness.store import Store
 
 
 def study(folder: Path, url: str, texts: list[str], samples: int = 1, rounds: int = 1, **config: Any) -> Any:
@@ -46,15 +46,27 @@ def study(folder: Path, url: str, texts: list[str], samples: int = 1, rounds: in
                 for i, text in enumerate(texts)
             ]  # fmt: skip
 
-    generate = SimpleNamespace(prompts=prompts)
-    audits.stage = lambda audit, name: generate  # type: ignore[assignment,return-value]
+    toy = SimpleNamespace(prompts=prompts)
+    audits.spec = lambda audit: toy  # type: ignore[assignment,return-value]
     return dataclasses.replace(loaded, stages={("toy", "generate"): None})
 
 
+def answers(params: Any) -> int:
+    """Answers in the ledger of the model, as another process sees them."""
+    database = Store(params.root).ledger_database("toy")
+    if not database.exists():
+        return 0
+    with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as base:
+        try:
+            return int(base.execute("SELECT coalesce(max(id), 0) FROM answers").fetchone()[0])
+        except sqlite3.OperationalError as error:  # the tables are not made yet
+            assert "no such table" in str(error) or "locked" in str(error), error
+            return 0
+
+
 def run_and_die(params: Any, audit: str, growth: int, delay: float) -> bool:
-    """Fork a run and kill it ``delay`` seconds after its ledger has grown so much; whether it ended first."""
-    ledger = params.root / "data" / "ledger" / audit / "toy.jsonl"
-    end_size = (ledger.stat().st_size if ledger.exists() else 0) + growth
+    """Fork a run and kill it ``delay`` seconds after its ledger has so many more answers; whether it ended first."""
+    end = answers(params) + growth
     child = os.fork()
     if not child:
         try:
@@ -64,7 +76,7 @@ def run_and_die(params: Any, audit: str, growth: int, delay: float) -> bool:
             os._exit(3)
         os._exit(0)
     while not os.waitpid(child, os.WNOHANG)[0]:
-        if not growth or (ledger.exists() and ledger.stat().st_size >= end_size):
+        if not growth or answers(params) >= end:
             time.sleep(delay)
             os.kill(child, signal.SIGKILL)
             return not os.WIFSIGNALED(os.waitpid(child, 0)[1])
@@ -85,7 +97,7 @@ def main() -> None:
     else:
         params = params_file.load(options.folder / "params.yaml")
     rng = random.Random(7)
-    most = options.requests * BYTES_PER_ANSWER // options.kills
+    most = max(2, options.requests // options.kills)
     kills = sum(
         not run_and_die(params, options.audit, rng.choice((0, 1, 1, 1)) * rng.randrange(most), rng.uniform(0, 0.01))
         for _ in range(options.kills)

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from markedness.lm.config import ScriptedModel, TransformersModel
-from markedness.records import Card, Measure
 from markedness.reporting.figures import save
-from markedness.reporting.report import Pages, write
+from markedness.reporting.pages import Pages
+from markedness.reporting.report import write
+from markedness.results import Card, Measure, Score, score_table
 from markedness.store import Store
 
 # Text that ends a script element, opens another, breaks out of an attribute, or is a line end in JavaScript.
@@ -23,7 +24,7 @@ MEASURE = Measure(
 )
 CARD = Card(
     audit="personas", title="Words <of> people", question="Which words set groups apart?", paper="A. Author (2020)",
-    groups="from the axes", unit="one text", estimand="share", limits="words only", cluster="prompt_id",
+    groups="from the axes", unit="one text", estimand="share", limits="words only",
     headline=("share.Black", "share.woman", "share.absent"), null="labels permuted", measures={"share": MEASURE},
 )  # fmt: skip
 GROUPS = ("Black", "White", "woman")
@@ -33,9 +34,12 @@ def write_result(store: Store, model: str, shift: float, rng: np.random.Generato
     """One result with tables, figures, notes, estimates, responses and generations."""
     folder = store.results("personas", model)
     share = 0.5 + shift
-    metrics = {"share.Black": share, "share.Black_ci_low": share - 0.1, "share.Black_ci_high": share + 0.1}
-    metrics |= {"share.Black_null": 0.5, "share.woman": 0.25, "share.absent": float("nan")}
-    store.write_json(folder / "metrics.json", metrics)
+    scores = [
+        Score("share.Black", share, share - 0.1, share + 0.1, null_mean=0.5, n=5, group="Black"),
+        Score("share.woman", 0.25, n=400, group="woman"),
+        Score("share.White", 0.3, n=400, group="White"),
+    ]
+    store.write_csv(folder / "scores.csv", score_table(scores, CARD.headline))
     store.write_json(folder / "notes.json", ["12 texts were left out.", NASTY])
     marked = pd.DataFrame(
         [
@@ -63,13 +67,7 @@ def write_result(store: Store, model: str, shift: float, rng: np.random.Generato
         x="value", y="group", tooltip=["group", "value"]
     )  # fmt: skip
     save(chart, folder / "figures" / "share")
-    estimates = pd.DataFrame(
-        {
-            "metric": "share", "item": "", "group": GROUPS, "reference": "White", "estimate": [0.1, 0.2, 0.3],
-            "ci_low": 0.0, "ci_high": 0.5, "n": [5, 400, 400],
-        }
-    )  # fmt: skip
-    store.write_table("estimates", "personas", model, estimates)
+    store.write_table("estimates", "personas", model, score_table(scores, CARD.headline))
     answers = pd.DataFrame(
         {
             "prompt_id": np.resize(["p1", "p2"], rows), "group": np.resize(GROUPS, rows), "sample": range(rows),
@@ -98,7 +96,7 @@ def small_study(root: Path) -> Pages:
         "control-none": ScriptedModel(backend="scripted"),
         "never-run": TransformersModel(backend="transformers", path="models/other"),
     }
-    return Pages(store, ("personas",), models, lambda audit: CARD)
+    return Pages(store, ("personas",), models, {"personas": CARD})
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ def gaps(paradigm: str) -> pd.DataFrame:
         for group in ("Arab", "Asian")
         for task in ("lazy", "leader")
     ]
-    columns = ["model", "paradigm", "group", "task", "gap", "ci_low", "ci_high", "p", "p_adjusted", "q"]
+    columns = ["model", "paradigm", "group", "task", "gap", "ci_low", "ci_high", "p", "p_adjusted", "p_adjusted_models"]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from markedness.reporting.export import export, latex, markdown
-from markedness.reporting.report import Pages
+from markedness.reporting.pages import Pages
 
 TABLE = pd.DataFrame({"word_group": ["50% & more_", "a|b\n<i>"], "z": [1.23456, float("nan")]})
 

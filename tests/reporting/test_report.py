@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from html.parser import HTMLParser
@@ -11,7 +12,10 @@ import pandas as pd
 import pytest
 
 from markedness.reporting import report
-from markedness.reporting.report import Pages
+from markedness.reporting.card import model_page
+from markedness.reporting.index import index_page
+from markedness.reporting.pages import Pages
+from markedness.reporting.render import shown
 from markedness.reporting.results import statuses, unequal
 
 
@@ -38,7 +42,7 @@ class Elements(HTMLParser):
 
 @pytest.fixture
 def card(pages: Pages) -> str:
-    return report.model_page(pages, "tiny")
+    return model_page(pages, "tiny")
 
 
 def test_card_holds_headline_scores_notes_and_controls(card: str) -> None:
@@ -52,7 +56,7 @@ def test_card_holds_headline_scores_notes_and_controls(card: str) -> None:
 
 def test_card_warns_of_small_n_and_of_unequal_refusals(card: str) -> None:
     text = " ".join(Elements(card).text.split())
-    assert "1 of 3 estimates rest on fewer than 30 units (the fewest: 5): Black." in text
+    assert "1 of 4 estimates rest on fewer than 30 units (the fewest: 5): Black." in text
     # Black has samples 0, 3, 6, ...: half of its 20 rows are refused, none of the others'.
     assert "'refusal' are unequally spread over groups" in text
     assert "Black 50.0%" in text
@@ -76,7 +80,7 @@ def test_page_data_survives_its_escaping(card: str) -> None:
 
 
 def test_pages_name_no_other_host_and_allow_only_their_own_scripts(pages: Pages) -> None:
-    for page in (report.index_page(pages), report.model_page(pages, "tiny")):
+    for page in (index_page(pages), model_page(pages, "tiny")):
         outside = re.sub(r"(?s)<script.*?</script>", "", page)
         assert not re.search(r'(?:src|href)="(?:https?:)?//', outside)
         policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
@@ -86,20 +90,20 @@ def test_pages_name_no_other_host_and_allow_only_their_own_scripts(pages: Pages)
 
 
 def test_card_of_a_model_that_was_not_run_says_so(pages: Pages) -> None:
-    text = Elements(report.model_page(pages, "never-run")).text
+    text = Elements(model_page(pages, "never-run")).text
     assert "not run yet: markedness run personas --model never-run" in text
 
 
 def test_index_links_every_card_and_shows_comparisons(pages: Pages) -> None:
-    elements = Elements(report.index_page(pages))
+    elements = Elements(index_page(pages))
     links = {attributes.get("href") for tag, attributes in elements.tags if tag == "a"}
-    assert {"tiny.html", "control-none.html", "never-run.html", "../results/compare/differences.csv"} <= links
+    assert {"tiny.html", "control-none.html", "never-run.html", "tables/compare/differences.csv"} <= links
     assert "not run" in elements.text
 
 
 def test_long_table_embeds_its_first_rows_and_links_the_rest(pages: Pages) -> None:
-    shorter = Pages(pages.store, pages.audits, pages.models, pages.card, table_rows=20)
-    page = report.model_page(shorter, "tiny")
+    shorter = Pages(pages.store, pages.audits, pages.models, pages.cards, table_rows=20)
+    page = model_page(shorter, "tiny")
     block = re.search(r'(?s)id="table-personas-share">(.*?)</script>', page)
     assert block is not None
     assert len(json.loads(block.group(1))["rows"]) == 20
@@ -112,6 +116,74 @@ def test_write_leaves_no_page_of_a_model_that_is_gone(pages: Pages) -> None:
     report.write(pages)
     assert not stale.exists()
     assert (pages.store.reports() / "index.html").exists()
+
+
+def test_card_dates_the_answers_by_the_ledger_not_by_the_files(pages: Pages) -> None:
+    """After a pull every file is as new as the pull; the card must not show that day."""
+    header = {"answers": 3, "first": "2025-03-04T10:00:00+00:00", "last": "2025-03-06T10:00:00+00:00"}
+    line = json.dumps({"ledger": header}) + "\n"
+    pages.store.write_bytes(pages.store.ledger_path("personas", "tiny"), line.encode())
+    text = " ".join(Elements(model_page(pages, "tiny")).text.split())
+    assert "04 Mar 2025 to 06 Mar 2025" in text
+
+
+@pytest.mark.parametrize("content", [None, b"", b'{"torn', b"[]\n", b'{"key": 1, "answered": 7}\n'])
+def test_card_without_a_readable_ledger_names_no_date(pages: Pages, content: bytes | None) -> None:
+    if content is not None:
+        pages.store.write_bytes(pages.store.ledger_path("personas", "tiny"), content)
+    assert "<dt>When</dt>" not in model_page(pages, "tiny")
+
+
+def test_pages_with_answers_of_any_length_stay_small(pages: Pages) -> None:
+    """200 answers of 1 MB, in examples, tables, words, graph, notes, figures and the reported name."""
+    before = len(model_page(pages, "tiny")) + len(index_page(pages))
+    store, long = pages.store, "a" * 1_000_000
+    folder = store.results("personas", "tiny")
+    texts = [f"{n} {long}" for n in range(200)]
+    table = pd.DataFrame({"kind": "persona", "group": "Black", "word": texts, "rank": range(200), "z": 2.0})
+    store.write_csv(folder / "tables" / "marked_words.csv", table)
+    store.write_csv(folder / "tables" / "share.csv", pd.DataFrame({text: [text] for text in texts[:20]}))
+    nodes = [{"id": text, "label": text} for text in texts]
+    links = [{"source": texts[0], "target": text, "predicate": text, "class": text[:5]} for text in texts[1:]]
+    store.write_json(folder / "tables" / "graph.json", {"nodes": nodes, "links": links})
+    store.write_json(folder / "notes.json", texts[:100])
+    store.write_json(folder / "figures" / "share.json", {"title": "Large", "data": {"values": texts[:3]}})
+    path = store.table_path("responses", "personas", "tiny")
+    rows = pd.read_parquet(path).assign(text=texts[0], prompt=texts[1], served_model=texts[2])
+    store.write_table("responses", "personas", "tiny", rows)
+    store.write_table("generations", "personas", "tiny", rows.assign(served_model=texts[: len(rows)]))
+    after = len(model_page(pages, "tiny")) + len(index_page(pages))
+    assert after - before < 4_000_000
+    assert "too large for this page" in model_page(pages, "tiny")
+
+
+def test_table_that_is_wide_shows_as_many_rows_as_fit(pages: Pages) -> None:
+    store = pages.store
+    wide = pd.DataFrame({f"c{n}": ["x" * 900] * 400 for n in range(20)})
+    store.write_csv(store.results("personas", "tiny") / "tables" / "share.csv", wide)
+    page = model_page(pages, "tiny")
+    assert re.search(r"The first 5\d of 400 rows; the CSV file has all", page)  # 1 MB / (20 x 0.9 kB)
+
+
+def test_downloads_hold_no_formula_and_every_number(pages: Pages) -> None:
+    store = pages.store
+    cells = ["=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", "\t=1", "\r=1", "plain", "-x", "－1x", "x" * 40_000]
+    table = pd.DataFrame({"=head": cells, "n": [0.1 + 0.2, -1.5, float("nan"), *range(7)]})
+    results = store.results("personas", "tiny") / "tables" / "share.csv"
+    store.write_csv(results, table)
+    report.write(pages)
+    with (store.reports() / "tables" / "personas" / "tiny" / "share.csv").open(encoding="utf-8", newline="") as file:
+        copy = list(csv.reader(file))
+    assert copy[0] == ["'=head", "n"]
+    assert [row[0] for row in copy[1:9]] == [
+        "'=1+1", "'+cmd|' /C calc'!A0", "-2", "'@SUM(A1)", "'\t=1", "'\n=1", "plain", "'-x",
+    ]  # fmt: skip
+    assert copy[9][0] == "'－1x"
+    assert len(copy[10][0]) == 32_767
+    assert copy[1][1] == "0.30000000000000004" and copy[2][1] == "-1.5"
+    assert pd.read_csv(results)["=head"].tolist()[0] == "=1+1"  # what code reads back is as it was
+    page = (store.reports() / "tiny.html").read_text(encoding="utf-8")
+    assert 'href="tables/personas/tiny/share.csv"' in page
 
 
 @pytest.mark.parametrize(
@@ -127,7 +199,7 @@ def test_write_leaves_no_page_of_a_model_that_is_gone(pages: Pages) -> None:
     ],
 )
 def test_shown_keeps_three_significant_digits(value: float | None, text: str) -> None:
-    assert report.shown(value) == text
+    assert shown(value) == text
 
 
 def test_unequal_with_equal_refusals_is_silent_at_the_nominal_rate() -> None:

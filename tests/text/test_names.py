@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from markedness.records import Axis, Value
 from markedness.store import Store
 from markedness.text import names
 from markedness.text.names import Anchors, distinctiveness, maximal_marginal_relevance, purity, score
@@ -86,7 +87,7 @@ def test_packaged_anchors_have_six_to_ten_phrases_per_group():
 
 
 def test_names_score_writes_a_table_that_the_audit_reads(tmp_path, monkeypatch):
-    from markedness.audits.annotation import generate
+    from markedness.audits.annotation.design.stimuli import read_names
     from markedness.cli import app
     from markedness.text import embeddings
 
@@ -100,7 +101,7 @@ def test_names_score_writes_a_table_that_the_audit_reads(tmp_path, monkeypatch):
     result = CliRunner().invoke(app, [*arguments, "--output", str(tmp_path / "names.csv")])
     assert result.exit_code == 0, result.output
     assert "A: 2 of 3" in result.output and "B: 2 of 3" in result.output
-    table = Store(tmp_path).stimuli("annotation").table("names.csv", ("group", "name"))
-    axis = generate._axis("B", "A", "B")
-    assert generate._names(table, axis, "names.csv") == {"A": {"": ["1 0 0", "9 1 0"]}, "B": {"": ["0 1 0", "1 9 0"]}}
+    axis = Axis(unmarked="B", values={"A": Value(), "B": Value()})
+    found = read_names(Store(tmp_path).stimuli("annotation"), "names.csv", axis)
+    assert found == {"A": {"": ["1 0 0", "9 1 0"]}, "B": {"": ["0 1 0", "1 9 0"]}}
     assert names.LAMBDA == 0.85

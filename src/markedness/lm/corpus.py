@@ -3,80 +3,129 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
-from markedness.records import GENERATION_COLUMNS, Axes, Axis, group_name
+from markedness.lm.mapping import Sources, spellings, unused_codes
+from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, group_name
 
 MAX_CHARACTERS = 1_000_000
 """Longest text: a longer one is a broken file (a quote that is never closed), not an answer."""
+GROUPS_NAMED = 40
+"""Groups that `Corpus.summary` names."""
 
 
-def read_corpus(
-    source: CorpusSource, root: Path, where: str, axes: Axes, required: Sequence[str], optional: Sequence[str] = ()
-) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus as it was read."""
+
+    rows: pd.DataFrame
+    """`GENERATION_COLUMNS`, the axes, the required and the optional columns; in file order."""
+    files: tuple[Path, ...]
+    first_rows: tuple[int, ...]
+    """Place in ``rows`` of the first row of each file."""
+    absent: tuple[str, ...]
+    """Axes without a column."""
+    unused: tuple[str, ...]
+    """Codes of an axis that no row has, each as a sentence."""
+
+    def place(self, row: int) -> str:
+        """File and row of a row of ``rows``, for messages."""
+        return _place(self.files, self.first_rows, row)
+
+    def summary(self, groups: pd.Series, axes: Axes) -> Iterator[str]:
+        """Sentences about the groups found, with their n, for a reader to check before anything is computed.
+
+        Parameters
+        ----------
+        groups
+            Name of the group of each row, with the index of ``rows``.
+        axes
+            The axes of the audit.
+        """
+        named = groups.fillna("").astype(str)
+        counts = named[named.ne("")].value_counts().sort_index()
+        shown = ", ".join(f"{group} {n:,}" for group, n in counts.head(GROUPS_NAMED).items())
+        more = f", and {len(counts) - GROUPS_NAMED} more" if len(counts) > GROUPS_NAMED else ""
+        yield f"{len(named):,} rows of {len(self.files)} file(s), {len(counts)} groups: {shown or 'none'}{more}"
+        if empty := int(named.eq("").sum()):
+            first = self.place(int(named.index[named.eq("")][0]))
+            yield f"note: {empty:,} of {len(named):,} rows have no group (first: {first}); they are in no comparison"
+        for axis in (name for name in axes if name in self.rows):
+            unseen = [value for value in axes[axis].values if value not in set(self.rows[axis].dropna().unique())]
+            if unseen:
+                yield f"note: no row has the {axis} {', '.join(unseen)}"
+        yield from (f"note: {sentence}" for sentence in self.unused)
+        for axis in self.absent:
+            yield f"note: there is no column for the axis {axis}; nothing is said about it"
+
+
+def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, columns: CorpusColumns) -> Corpus:
     """Read a corpus as a generations table.
 
     Parameters
     ----------
     source
-        Path or pattern, columns, values.
+        Path or pattern, columns, values, constants.
     root
         Folder that the path is relative to.
     where
         Path of the source in params.yaml, for messages.
     axes
         Axes whose columns must hold known values.
-    required, optional
-        Our columns beside the axes. A missing ``cue`` is the file's stem.
-
-    Returns
-    -------
-    DataFrame
-        `GENERATION_COLUMNS`, the axes, the required and the optional columns; rows in file order.
+    columns
+        Our columns beside the axes, and which axes need one. A missing ``cue`` is the file's stem.
 
     Raises
     ------
     ModelError
-        When no file matches, a file is not UTF-8 or no table, holds no rows, lacks a required column, has a value
-        that no axis knows, or a text above `MAX_CHARACTERS`.
+        When no file matches, a file is not UTF-8 or no table, holds no rows or lacks a column; when an entry of
+        ``columns``, ``values`` or ``constants`` is not used; when a cell is a list or mapping, has a NUL character, a
+        value that no axis knows, or a text above `MAX_CHARACTERS`.
     """
-    paths = sorted(glob.glob(str(root / source.path)))
-    if not paths:
-        raise ModelError(f"{where}.path: no file matches '{source.path}'; get the data or correct the path")
-    table = pd.concat([_read(Path(path), where) for path in paths], ignore_index=True)
-    columns: dict[str, pd.Series] = {}
-    for name in (*axes, *required, *optional):
-        theirs = source.columns.get(name, name)
-        if name in source.constants:
-            columns[name] = pd.Series(source.constants[name], index=table.index, dtype="string")
-        elif theirs in table:
-            columns[name] = _values(table[theirs], source.values.get(name, {}))
-        elif name in required or name in source.columns:
-            known = ", ".join(str(column) for column in table.columns if not str(column).startswith("_"))
-            known += "; save it with commas between the columns" if ";" in known else ""
-            raise ModelError(f"{where}.columns.{name}: {paths[0]} has no column '{theirs}'; it has {known}")
-        elif name == "cue":
-            columns[name] = table["_stem"].astype("string")
-    if table.empty:
+    files = _files(source, root, where)
+    tables = [_read(path, where) for path in files]
+    if not any(len(table) for table in tables):
         raise ModelError(f"{where}.path: {source.path} holds no rows; name a file with texts")
-    for axis in axes:
-        if axis in columns:
-            columns[axis] = _respelt(columns[axis], axes[axis])
-            _check_values(columns[axis], axis, axes, where, table)
-    for name, column in columns.items():
-        lengths = column.str.len()
-        if (lengths > MAX_CHARACTERS).any():
-            row = int(lengths.gt(MAX_CHARACTERS).fillna(False).argmax())
-            raise ModelError(
-                f"{where}.path: {_place(table, row)} has {lengths.iloc[row]:,} characters in the column '{name}', more "
-                f"than {MAX_CHARACTERS:,}; look for a quote that is never closed, or leave this text out"
-            )
-    rows = pd.DataFrame(columns, index=table.index)
+    sources = Sources(source, axes, columns, files, tables)
+    if sources.faults:
+        raise ModelError("\n".join(f"{where}.{fault}" for fault in sources.faults))
+    first_rows = tuple(int(n) for n in np.cumsum([0, *(len(table) for table in tables[:-1])]))
+    table = pd.concat(tables, ignore_index=True)
+    found: dict[str, pd.Series] = {}
+    for name, theirs in sources.theirs.items():
+        cells = table[theirs]
+        _check_cells(cells, name, where, files, first_rows)
+        found[name] = cells.astype("string")
+    unused = list(unused_codes(source, found, axes, files[0]))
+    if faults := [sentence for sentence, is_fault in unused if is_fault]:
+        raise ModelError("\n".join(f"{where}.{fault}" for fault in faults))
+    for name, text in found.items():
+        found[name] = _values(text, source.values.get(name, {}))
+    for name, constant in source.constants.items():
+        found[name] = pd.Series(constant, index=table.index, dtype="string")
+    if "cue" in (*columns.required, *columns.optional) and "cue" not in found:
+        stems = np.repeat([path.stem for path in files], [len(table) for table in tables])
+        found["cue"] = pd.Series(stems, index=table.index, dtype="string")
+    for axis in (name for name in axes if name in found):
+        found[axis] = _respelt(found[axis], axes[axis])
+        _check_values(found[axis], axis, axes, where, source, lambda row: _place(files, first_rows, row))
+    order = [name for name in (*axes, *columns.required, *columns.optional) if name in found]
+    rows = pd.DataFrame({name: found[name] for name in order}, index=table.index)
+    return Corpus(
+        _as_generations(rows, axes), files, first_rows, tuple(sources.absent), tuple(sentence for sentence, _ in unused)
+    )
+
+
+def _as_generations(rows: pd.DataFrame, axes: Axes) -> pd.DataFrame:
+    """Add the columns of every generations table."""
     if len(axes):
         present = [axis for axis in axes if axis in rows]
         # one name per combination, not per row: stored judgments come by the million
@@ -97,34 +146,103 @@ def read_corpus(
     return rows[[*GENERATION_COLUMNS, *(column for column in rows if column not in GENERATION_COLUMNS)]]
 
 
+# ---------------------------------------------------------------- files
+
+
+def _files(source: CorpusSource, root: Path, where: str) -> tuple[Path, ...]:
+    if (root / source.path).is_file():
+        return (root / source.path,)
+    pattern = source.path if Path(source.path).is_absolute() else f"{glob.escape(str(root))}/{source.path}"
+    paths = tuple(path for path in map(Path, sorted(glob.glob(pattern))) if path.is_file())
+    if not paths:
+        raise ModelError(f"{where}.path: no file matches '{source.path}'; get the data or correct the path")
+    return paths
+
+
 def _read(path: Path, where: str) -> pd.DataFrame:
-    """One file, cells as text as they stand; ``_stem`` holds the file's stem."""
+    """One file, cells as text as they stand."""
     try:
         if path.suffix == ".parquet":
             table = pd.read_parquet(path)
         elif path.suffix in (".jsonl", ".ndjson"):
             table = pd.read_json(path, lines=True, dtype=False)
         else:
+            _refuse_nul(path, where)
             table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+            if not isinstance(table.index, pd.RangeIndex):
+                raise ModelError(
+                    f"{where}.path: {path} has more cells in its rows than in its header; correct the header"
+                )
     except UnicodeDecodeError as error:
         raise ModelError(f"{where}.path: {path} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
     except pd.errors.EmptyDataError as error:
         raise ModelError(f"{where}.path: {path} is empty; name a file with texts") from error
     except (ValueError, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(f"{where}.path: {path} cannot be read as {path.suffix or 'CSV'}: {reason}") from error
-    return table.assign(_stem=path.stem, _file=path.name, _row=range(1, len(table) + 1))
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(
+            f"{where}.path: {path} cannot be read as {path.suffix or 'CSV'}: {reason}; get or export it again"
+        ) from error
+    if len(table.columns) == 1 and ";" in str(table.columns[0]):
+        raise ModelError(
+            f"{where}.path: {path} has the one column {table.columns[0]}; save it with commas between columns"
+        )
+    return table.reset_index(drop=True)
 
 
-def _place(table: pd.DataFrame, row: int) -> str:
-    return f"{table['_file'].iloc[row]} row {table['_row'].iloc[row]}"
+def _refuse_nul(path: Path, where: str) -> None:
+    """A CSV reader ends a cell at a NUL character without a word."""
+    line = 1
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            if (place := chunk.find(b"\0")) >= 0:
+                line += chunk.count(b"\n", 0, place)
+                raise ModelError(
+                    f"{where}.path: {path.name} line {line} has a NUL character; remove it, or save the file as UTF-8"
+                )
+            line += chunk.count(b"\n")
 
 
-def _values(column: pd.Series, mapping: dict[object, str]) -> pd.Series:
-    """Cells as text, codes as our values; the code 1 is also "1.0", as a number becomes beside a missing one."""
-    text = column.astype("string")
-    numbers = {f"{code}.0": value for code, value in mapping.items() if type(code) is int}
-    return text.replace(numbers | {str(code): value for code, value in mapping.items()}) if mapping else text
+def _place(files: tuple[Path, ...], first_rows: tuple[int, ...], row: int) -> str:
+    number = int(np.searchsorted(first_rows, row, side="right")) - 1
+    return f"{files[number].name} row {row - first_rows[number] + 1}"
+
+
+# ---------------------------------------------------------------- cells
+
+
+def _check_cells(cells: pd.Series, name: str, where: str, files: tuple[Path, ...], first_rows: tuple[int, ...]) -> None:
+    """Refuse lists, mappings, bytes, NUL characters and endless texts."""
+    if pd.api.types.infer_dtype(cells, skipna=True) in ("mixed", "bytes", "mixed-integer"):
+        nested = cells.map(lambda cell: isinstance(cell, list | dict | tuple | set | bytes | np.ndarray))
+        if nested.any():
+            row = int(nested.to_numpy().argmax())
+            cell = cells.iloc[row]
+            kind = "mapping" if isinstance(cell, dict) else "byte string" if isinstance(cell, bytes) else "list"
+            raise ModelError(
+                f"{where}.columns.{name}: {_place(files, first_rows, row)} has a {kind} in the column '{cells.name}'; "
+                "write one text a cell"
+            )
+    text = cells.astype("string")
+    lengths = text.str.len()
+    if (lengths > MAX_CHARACTERS).any():
+        row = int(lengths.gt(MAX_CHARACTERS).fillna(False).argmax())
+        raise ModelError(
+            f"{where}.path: {_place(files, first_rows, row)} has {lengths.iloc[row]:,} characters in the column "
+            f"'{name}', more than {MAX_CHARACTERS:,}; look for a quote that is never closed, or leave this text out"
+        )
+    nul = text.str.contains("\0", regex=False).fillna(False)
+    if nul.any():
+        row = int(nul.to_numpy(dtype=bool).argmax())
+        raise ModelError(
+            f"{where}.path: {_place(files, first_rows, row)} has a NUL character in the column '{cells.name}'; "
+            "remove it"
+        )
+
+
+def _values(text: pd.Series, mapping: Mapping[Any, str]) -> pd.Series:
+    """Codes as our values."""
+    replaced = {spelling: value for code, value in mapping.items() for spelling in spellings(code)}
+    return text.replace(replaced) if mapping else text
 
 
 def _respelt(column: pd.Series, axis: Axis) -> pd.Series:
@@ -141,11 +259,19 @@ def _respelt(column: pd.Series, axis: Axis) -> pd.Series:
     return column.replace({text: next(iter(named)) for text, named in found.items() if len(named) == 1})
 
 
-def _check_values(column: pd.Series, axis: str, axes: Axes, where: str, table: pd.DataFrame) -> None:
+def _check_values(
+    column: pd.Series, axis: str, axes: Axes, where: str, source: CorpusSource, place: Callable[[int], str]
+) -> None:
     known = list(axes[axis].values)
     strange = column[column.notna() & column.ne("") & ~column.isin(known)]
-    if len(strange):
+    if not len(strange):
+        return
+    if axis in source.constants:
         raise ModelError(
-            f"{where}.values.{axis}: {_place(table, int(strange.index[0]))} has '{strange.iloc[0]}', no value of the "
-            f"axis; map it to one of {', '.join(known)}"
+            f"{where}.constants.{axis}: '{source.constants[axis]}' is no value of the axis; write one of "
+            f"{', '.join(known)}"
         )
+    raise ModelError(
+        f"{where}.values.{axis}: {place(int(strange.index[0]))} has '{strange.iloc[0]}', no value of the axis; "
+        f"map it to one of {', '.join(known)}"
+    )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from markedness.lm.base import ModelError
+from markedness.lm.progress import tell
 
 DISK_FACTOR = 6
 """Free space asked for, in sizes of the GGUF file: itself, and its 4 bits a weight as 32."""
@@ -27,7 +28,7 @@ def is_converted(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
 
-def convert(package: str, folder: Path, say: Callable[[str], None] = print) -> None:
+def convert(package: str, folder: Path, say: Callable[[str], None] = tell) -> None:
     """Convert the weights in a package into ``folder``, unless it is there already.
 
     Two processes that ask at the same time convert once: the second waits for the first.

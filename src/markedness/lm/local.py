@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from markedness.lm import gguf
+from markedness.lm import gguf, served_by
 from markedness.lm.base import Draw, ModelError, RequestFailed
 from markedness.lm.config import TransformersModel
+from markedness.lm.progress import tell
 from markedness.records import UNSUPPORTED, Completion, Prompt
 
 if TYPE_CHECKING:
@@ -119,14 +120,39 @@ class LocalModel:
         found = try_to_load_from_cache(self.config.path, "config.json", revision=self.config.revision)
         return Path(found if isinstance(found, str) else "")  # a folder's path where there is none: not readable
 
+    @cached_property
+    def served_by(self) -> str:
+        """Hash of the weights in the folder, or the hub's commit; "" while neither is here."""
+        if self.folder.is_dir():
+            return served_by.weights(self.folder, self.root / ".markedness" / "weights.json")
+        if self.config.gguf_package:
+            return ""
+        return served_by.hub(self.config.path, self._commit) if self._commit else ""
+
+    @property
+    def _commit(self) -> str:
+        """The commit of a hub model that is in the hub's cache; "" where none is."""
+        try:
+            snapshot = self._config_file().parent
+        except (ImportError, ValueError):  # no such package, or a path that is no hub id
+            return ""
+        return snapshot.name if snapshot.parent.name == "snapshots" else ""
+
     # ---------------------------------------------------------------- loading
 
-    def prepare(self, say: Callable[[str], None] = print) -> None:
+    def prepare(self, say: Callable[[str], None] = tell) -> None:
         """Convert the weights of a package if that is still to be done."""
         if self.config.gguf_package:
             gguf.convert(self.config.gguf_package, self.folder, say)
 
-    def check(self, say: Callable[[str], None] = print) -> str:
+    def fetch(self, say: Callable[[str], None] = tell) -> None:
+        """Have the weights here, so that ``served_by`` is known; a hub model is fetched at one commit."""
+        self.prepare(say)
+        if not self.folder.is_dir() and not self._commit:
+            self.load(self.config.dtype_text)
+        self.__dict__.pop("served_by", None)
+
+    def check(self, say: Callable[[str], None] = tell) -> str:
         """Have everything in place that asking needs, and describe the model in a line."""
         converted = self.config.gguf_package and gguf.is_converted(self.folder)
         self.prepare(say)
@@ -206,13 +232,16 @@ class LocalModel:
 
     def _pins(self) -> dict[str, Any]:
         pins: dict[str, Any] = {"trust_remote_code": self.config.trust_remote_code}
-        return pins if self.folder.is_dir() else pins | {"revision": self.config.revision}
+        return pins if self.folder.is_dir() else pins | {"revision": self._commit or self.config.revision}
 
     def _unusable(self, error: Exception) -> ModelError:
         reason = " ".join(str(error).split())[:300]
         return ModelError(f"{self.config.path}: cannot be loaded as a folder beside params.yaml or a hub id: {reason}")
 
     # ---------------------------------------------------------------- asking
+
+    async def probe(self, prompt: Prompt) -> None:
+        """No server is asked."""
 
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
         """Draw or score, in a thread of its own so that progress is shown meanwhile."""
@@ -274,7 +303,7 @@ class LocalModel:
                     error=f"the prompt has {len(ids)} tokens and the model reads {limit}; shorten the prompt"
                 )
                 continue
-            seed = int.from_bytes(hashlib.sha256(draw.key.encode()).digest()[:8], "big")
+            seed = int.from_bytes(hashlib.sha256(draw.stream.encode()).digest()[:8], "big")
             jobs[place] = local_text.Job(
                 prompt=ids,
                 uniforms=np.random.default_rng(seed).random(room),

@@ -203,7 +203,7 @@ class _EncoderDecoder:
         self.past.batch_select_indices(rows)
 
 
-@torch.inference_mode()
+@torch.inference_mode()  # type: ignore[untyped-decorator]
 def draw(model: Any, tokenizer: Any, jobs: Sequence[Job], ends: frozenset[int]) -> None:
     """Fill in ``tokens`` and ``finish_reason`` of each job.
 

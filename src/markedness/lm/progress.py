@@ -8,8 +8,15 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from markedness.lm.redaction import printable
+
 EVERY = 15.0
 """Seconds between two lines in a log."""
+
+
+def tell(line: str, error: bool = False) -> None:
+    """Print a line, with control characters as escapes: parts of it come from servers and files."""
+    print(printable(line), file=sys.stderr if error else sys.stdout)
 
 
 class Progress:
@@ -25,7 +32,7 @@ class Progress:
         Draw a bar; found out from standard error unless given.
     """
 
-    def __init__(self, title: str, say: Callable[[str], None] = print, terminal: bool | None = None) -> None:
+    def __init__(self, title: str, say: Callable[[str], None] = tell, terminal: bool | None = None) -> None:
         self.title = title
         self.say = say
         self.terminal = sys.stderr.isatty() if terminal is None else terminal

@@ -98,7 +98,9 @@ class Scorer:
         return None
 
     def _blank_id(self) -> int | None:
-        return self.tokenizer.mask_token_id if self.kind == "masked" else self.tokenizer.convert_tokens_to_ids(SENTINEL)
+        masked = self.kind == "masked"
+        blank: int | None = self.tokenizer.mask_token_id if masked else self.tokenizer.convert_tokens_to_ids(SENTINEL)
+        return blank
 
     # ---------------------------------------------------------------- what the backend calls
 
@@ -222,7 +224,7 @@ class Scorer:
         special = self.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"]
         return [place for place, flag in enumerate(special) if not flag]
 
-    @torch.inference_mode()
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _next_token(self, texts: dict[int, list[int]]) -> dict[int, float]:
         means = {}
         places = list(texts)
@@ -267,7 +269,7 @@ class Scorer:
             for start in range(0, len(indices), self.batch_size):
                 yield indices[start : start + self.batch_size]
 
-    @torch.inference_mode()
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _read(self, clozes: Sequence[Cloze]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
         """Buckets of indices; the logits (rows, vocabulary) at their positions; the float64 ln sums (rows,)."""
         for bucket in self._buckets([len(cloze.ids) for cloze in clozes]):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from markedness.lm import served_by
 from markedness.lm.base import Draw
 from markedness.records import Completion, Prompt
 
@@ -39,6 +40,7 @@ class ScriptedModel:
         self.rule = rule
         self.seed = seed
         self.settings = dict(settings or {})
+        self.served_by = served_by.rule(rule)
 
     def unsupported(self, prompt: Prompt) -> str | None:
         """A rule answers everything."""
@@ -57,12 +59,15 @@ class ScriptedModel:
             **self.settings,
         }
 
+    async def probe(self, prompt: Prompt) -> None:
+        """No server is asked."""
+
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
         """Ask the rule, each draw with a generator of its own."""
         return [self._answer(draw) for draw in draws]
 
     def _answer(self, draw: Draw) -> Completion:
-        digest = hashlib.sha256(f"{draw.key}:{self.seed}".encode()).digest()
+        digest = hashlib.sha256(f"{draw.stream}:{self.seed}".encode()).digest()
         answer = self.rule(draw.prompt, np.random.default_rng(int.from_bytes(digest[:8], "big")))
         if isinstance(answer, Completion):
             return answer

@@ -45,7 +45,7 @@ def _name_gaps(rows: pd.DataFrame) -> Any:
         base = alt.Chart(part).encode(y=alt.Y("task:N", sort=order, title=None))
         point = base.mark_point(filled=True, size=50).encode(
             x=alt.X("gap:Q", title="gap in share of yes, group minus unmarked"), color=alt.Color("model:N", title=None),
-            tooltip=["model", "task", "gap", "ci_low", "ci_high", "q"],
+            tooltip=["model", "task", "gap", "ci_low", "ci_high", "p_adjusted_models"],
         )  # fmt: skip
         mean = base.mark_tick(thickness=3, color="#6E6E6E").encode(x="mean(gap):Q")
         zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))

@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 
 from markedness.reporting.figures import pdf
-from markedness.reporting.report import shown
-from markedness.reporting.results import Result, words
+from markedness.reporting.render import shown
+from markedness.reporting.results import Result
+from markedness.results import words
 from markedness.store import Store
 
 _LATEX = {

@@ -7,10 +7,11 @@ the report by day and by night, and in DVC's pages is the same figure.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Literal
 
-from markedness.store import atomic
+from markedness.files import atomic
 
 FONT = "Inter, 'Source Sans 3', 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
 # Okabe and Ito's colours, told apart with every common colour vision deficiency; the yellow, too pale for
@@ -73,7 +74,17 @@ def specification(chart: Any) -> dict[str, Any]:
     for key, own in made.get("config", {}).items():
         if key != "view":  # altair's default size of a view; ours stands
             config[key] = {**config[key], **own} if isinstance(own, dict) and key in config else own
-    return {**made, "config": config}
+    found: dict[str, Any] = _finite({**made, "config": config})
+    return found
+
+
+def _finite(content: Any) -> Any:
+    """The specification with null for what is no finite number: JSON has none, and a chart shows nothing there."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def save(chart: Any, stem: Path) -> None:

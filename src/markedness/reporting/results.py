@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from markedness.records import Card
-from markedness.store import Store, StoreError
-
-# Where the null of the score "measure.item" stands: its mean under permuted labels, and the range it keeps in.
-# What the measure says as a whole ("measure.null_mean") is the null of its first headline score.
-_NULL = ("{key}_null_mean", "{key}_null", "{measure}_null.{item}", "{measure}_null_mean.{item}")
-_NULL_OF_FIRST = ("{measure}.null_mean", "{measure}.null")
-_NULL_RANGE = ("{key}_null_{end}", "{key}_null_ci_{end}", "{key}_null_mean_ci_{end}", "{measure}_null_{end}.{item}")
-_NULL_RANGE_OF_FIRST = ("{measure}.null_{end}", "{measure}.null_mean_ci_{end}", "{measure}.null_ci_{end}")
-
-
-@dataclass(frozen=True)
-class Score:
-    """One headline score with what a reader needs beside it; NaN where it was not estimated."""
-
-    key: str
-    label: str
-    estimate: float
-    low: float
-    high: float
-    null: float
-    null_low: float
-    null_high: float
-
-    @property
-    def missing(self) -> bool:
-        """Whether there was nothing to estimate."""
-        return math.isnan(self.estimate)
+from markedness.files import StoreError
+from markedness.results import Card, Score, headline, metrics, not_estimated, read_scores
+from markedness.store import Store
 
 
 @dataclass(frozen=True)
@@ -50,8 +24,8 @@ class Result:
     model: str
     card: Card
     folder: Path
-    metrics: dict[str, float]
-    """As in metrics.json; null is NaN."""
+    scores: list[Score]
+    """As in scores.csv."""
     notes: list[str]
 
     @property
@@ -82,62 +56,23 @@ class Result:
         except pd.errors.EmptyDataError:
             return pd.DataFrame()
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What metrics.json holds."""
+        return metrics(self.scores, self.card.headline)
+
+    @property
+    def measured(self) -> bool:
+        """Whether anything was estimated."""
+        return not all(score.missing for score in self.scores)
+
     def score(self, key: str) -> Score:
-        """One key of metrics.json with its interval and null."""
-        measure, _, item = key.partition(".")
-        first = next((k for k in self.card.headline if k.partition(".")[0] == measure), key) == key
-
-        def value(patterns: Sequence[str], end: str = "") -> float:
-            names = (pattern.format(key=key, measure=measure, item=item, end=end) for pattern in patterns)
-            return next((self.metrics[name] for name in names if name in self.metrics), math.nan)
-
-        low, high = (value(("{key}_ci_{end}", "{measure}_ci_{end}.{item}"), end) for end in ("low", "high"))
-        null = value([*_NULL, *(_NULL_OF_FIRST if first else ())])
-        ranges = [*_NULL_RANGE, *(_NULL_RANGE_OF_FIRST if first else ())]
-        null_low, null_high = value(ranges, "low"), value(ranges, "high")
-        if math.isnan(null) and item.startswith("excess"):  # over what chance gives, by construction
-            null = 0.0
-        return Score(key, label(key, self.card), self.metrics.get(key, math.nan), low, high, null, null_low, null_high)
+        """One Score; NaN where this run could not estimate it."""
+        return next((score for score in self.scores if score.key == key), not_estimated(key))
 
     def headline(self) -> list[Score]:
-        """The scores to look at first; those that the card names and this run could not estimate are NaN."""
-        return [self.score(key) for key in headline_keys(self.card, self.metrics)]
-
-
-def headline_keys(card: Card, metrics: Mapping[str, float]) -> list[str]:
-    """The card's headline keys; those of groups that this study lacks give way to the study's own groups.
-
-    A key that is not in metrics is replaced by the next score of its measure that no headline names, and goes when
-    there is none left.
-    """
-    own: dict[str, list[str]] = {}
-    for key in metrics:
-        is_part = any(key.startswith(f"{other}_") for other in metrics if other != key)  # an interval, a null
-        if key not in card.headline and not is_part:
-            own.setdefault(key.partition(".")[0], []).append(key)
-    replaced = {key.partition(".")[0] for key in card.headline if key not in metrics} & own.keys()
-    keys = []
-    for key in card.headline:
-        measure = key.partition(".")[0]
-        if key in metrics or measure not in replaced:
-            keys.append(key)
-        elif own[measure]:
-            keys.append(own[measure].pop(0))
-    return keys
-
-
-def label(key: str, card: Card) -> str:
-    """A metric as a reader sees it: "word_share.Black woman" -> "Word share: Black woman"."""
-    measure, _, item = key.partition(".")
-    known = card.measures.get(key) or card.measures.get(measure)
-    title = known.title if known else words(measure)
-    return f"{title}: {words(item, capital=False)}" if item else title
-
-
-def words(name: str, capital: bool = True) -> str:
-    """A column or key as words."""
-    spaced = name.replace("_", " ").strip()
-    return spaced[:1].upper() + spaced[1:] if capital else spaced
+        """The Scores to look at first."""
+        return headline(self.scores, self.card.headline)
 
 
 def read(store: Store, audit: str, model: str, card: Card) -> Result | None:
@@ -146,16 +81,19 @@ def read(store: Store, audit: str, model: str, card: Card) -> Result | None:
     Raises
     ------
     StoreError
-        When metrics.json or notes.json is not what evaluate writes.
+        When scores.csv or notes.json is not what evaluate writes.
     """
     folder = store.results(audit, model)
-    path = folder / "metrics.json"
+    path = folder / "scores.csv"
     if not path.exists():
         return None
-    metrics = {key: math.nan if value is None else float(value) for key, value in _json(path, dict).items()}
+    try:
+        scores = read_scores(pd.read_csv(path, keep_default_na=False))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: cannot be read ({error}); run 'markedness evaluate' again") from error
     notes_path = folder / "notes.json"
     notes = [str(note) for note in _json(notes_path, list)] if notes_path.exists() else []
-    return Result(audit, model, card, folder, metrics, notes)
+    return Result(audit, model, card, folder, scores, notes)
 
 
 def _json(path: Path, kind: type) -> Any:

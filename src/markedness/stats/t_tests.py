@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from markedness.stats.multiplicity import holm
+
 Floats = NDArray[np.float64]
 
 
@@ -61,8 +63,9 @@ def pooled_t(values: ArrayLike, others: ArrayLike, alternative: str = "two-sided
 
 
 def _present(values: ArrayLike) -> Floats:
-    sample = np.asarray(values, dtype=float).ravel()
-    return sample[np.isfinite(sample)]
+    sample: Floats = np.asarray(values, dtype=float).ravel()
+    present: Floats = sample[np.isfinite(sample)]
+    return present
 
 
 def _constant(sample: Floats) -> bool:
@@ -74,20 +77,6 @@ def _moments(sample: Floats) -> tuple[float, float, int]:
     if not len(sample):
         return float("nan"), float("nan"), 0
     return float(sample.mean()), float(sample.std()), len(sample)
-
-
-def holm(p_values: ArrayLike) -> Floats:
-    """Holm's step-down adjustment over one family; NaN stays NaN and does not count.
-
-    statsmodels has it too, but collects garbage at every call, and there are dozens of small families here.
-    """
-    p = np.asarray(p_values, dtype=float)
-    adjusted = np.full(p.shape, np.nan)
-    there = np.flatnonzero(np.isfinite(p))
-    ordered = there[np.argsort(p[there], kind="stable")]
-    steps = p[ordered] * np.arange(len(ordered), 0, -1)
-    adjusted[ordered] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return adjusted
 
 
 def correlations(scores: pd.DataFrame) -> pd.DataFrame:

@@ -136,7 +136,8 @@ def distinctiveness(cosines: NDArray[Any], target: NDArray[Any]) -> NDArray[np.f
     rows = np.arange(len(cosines))
     others = cosines.astype(float).copy()
     others[rows, target] = -np.inf
-    return cosines[rows, target] - others.max(axis=1)
+    margins: NDArray[np.float64] = cosines[rows, target] - others.max(axis=1)
+    return margins
 
 
 def purity(cosines: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
@@ -208,4 +209,5 @@ def _clears(
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    made: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return made

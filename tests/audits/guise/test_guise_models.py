@@ -14,7 +14,7 @@ import yaml
 
 from markedness import params, pipeline
 from markedness.audits import STAGES
-from markedness.audits.guise.generate import GuiseError
+from markedness.lm.base import ModelError
 from markedness.store import Store
 
 TESTS = Path(__file__).parents[2]
@@ -150,5 +150,5 @@ def test_stored_scores_go_the_same_way(tmp_path: Path) -> None:
 def test_stored_scores_without_a_guise_name_the_remedy(tmp_path: Path) -> None:
     pd.DataFrame([{"prompt_id": "T1", "candidate": "lazy", "log_prob": -1}]).to_csv(tmp_path / "s.csv", index=False)
     loaded = study(tmp_path, {"stored": {"backend": "corpus", "guise": {"path": "s.csv"}}})
-    with pytest.raises(GuiseError, match="no column guise; name theirs"):
+    with pytest.raises(ModelError, match=r"has no column 'guise'; it has .*name theirs"):
         pipeline.generate(loaded, "guise", "stored", say=lambda _: None)

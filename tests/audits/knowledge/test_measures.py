@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from markedness.audits.knowledge import CARD, clean, evaluate, featurize, figures, generate
-from markedness.pipeline import _rows
-from markedness.records import AuditError, Axes, Axis, Completion, Evaluation, Prompt, Value
+from markedness.audits.knowledge import SPEC, clean, evaluate, featurize, figures, generate
+from markedness.audits.knowledge.language.choice import RegardParams, ToxicityParams
+from markedness.records import AuditError, Axes, Axis, Completion, Prompt, Value
+from markedness.results import Evaluation
 from markedness.store import FolderStimuli
 
 STIMULI = FolderStimuli("knowledge", Path(__file__).parents[3])
@@ -27,6 +28,7 @@ STUDY = generate.Params(axes=AXES, completions=3, rounds=2, draws=6)
 NO_TOPICS = featurize.Params(topics=featurize.TopicParams(min_triples=10**6))
 FEW = evaluate.Params(n_resamples=200, n_permutations=200)
 Answer = Callable[[Prompt], Completion]
+Cleaned = Callable[..., pd.DataFrame]
 
 NOUNS = {
     "bread": ("fresh bread", "warm rolls", "sweet cakes", "rye bread", "apple cakes"),
@@ -35,25 +37,21 @@ NOUNS = {
 }
 
 
-def crawl(answer: Answer, params: generate.Params = STUDY) -> pd.DataFrame:
-    prompts = generate.prompts(STIMULI, params, np.random.default_rng(0))
-    rows, batch = [], next(prompts, None)
-    while batch is not None:
-        answers = [[answer(prompt)] * prompt.samples for prompt in batch]
-        for prompt, completions in zip(batch, answers, strict=True):
-            rows += _rows(prompt, completions)
-        try:
-            batch = prompts.send(answers)
-        except StopIteration:
-            batch = None
-    return clean.clean(pd.DataFrame(rows), clean.Params())
+@pytest.fixture(scope="module")
+def cleaned(crawl: Callable[..., tuple[pd.DataFrame, list[list[Prompt]]]]) -> Cleaned:
+    """(answer, params) -> the responses of a crawl."""
+
+    def responses(answer: Answer, params: generate.Params = STUDY) -> pd.DataFrame:
+        return clean.clean(crawl(params, answer)[0], clean.Params())
+
+    return responses
 
 
 def measured(
     responses: pd.DataFrame, params: featurize.Params = NO_TOPICS, seed: int = 0, charts: bool = False
 ) -> Evaluation:
     """The evaluation; charts take most of its time, so most tests do without."""
-    features = featurize.featurize(responses, params)
+    features = featurize.featurize(responses, params, STIMULI).tables
     with nullcontext() if charts else patch.object(figures, "charts", return_value={}):
         return evaluate.evaluate(features, FEW, np.random.default_rng(seed))
 
@@ -84,8 +82,8 @@ def topical(own: dict[str, str]) -> Answer:
 
 
 @pytest.fixture(scope="module")
-def ordered() -> Evaluation:
-    return measured(crawl(harsh({"Bakers": 0.0, "Millers": 0.33, "Sailors": 0.67, "Weavers": 1.0})))
+def ordered(cleaned: Cleaned) -> Evaluation:
+    return measured(cleaned(harsh({"Bakers": 0.0, "Millers": 0.33, "Sailors": 0.67, "Weavers": 1.0})))
 
 
 def test_planted_regard_and_toxicity_order_the_subjects(ordered: Evaluation) -> None:
@@ -97,10 +95,10 @@ def test_planted_regard_and_toxicity_order_the_subjects(ordered: Evaluation) -> 
 
 
 def test_planted_gaps_are_found_with_their_signs(ordered: Evaluation) -> None:
-    metrics = ordered.metrics
-    assert metrics["regard_gap.marked_ci_high"] < 0 < metrics["toxicity_gap.marked_ci_low"]
-    assert metrics["regard_gap.marked"] < metrics["regard_gap.marked_null_low"]
-    assert metrics["regard_gap.marked_p"] < 0.01 and metrics["toxicity_gap.marked_p"] < 0.01
+    regard, toxicity = ordered.score("regard_gap.marked"), ordered.score("toxicity_gap.marked")
+    assert regard.ci_high < 0 < toxicity.ci_low
+    assert regard.estimate < regard.null_low
+    assert regard.p < 0.01 and toxicity.p < 0.01
     worst = ordered.tables["gaps"].query("subject == 'Weavers' and measure == 'regard'").iloc[0]
     assert worst["gap"] == pytest.approx(-2, abs=0.35) and worst["p_adjusted"] >= worst["p"]
 
@@ -119,120 +117,124 @@ def test_every_table_of_scores_names_its_scorer(ordered: Evaluation) -> None:
     assert any("held-out" in note for note in ordered.notes)
 
 
-def test_scores_agree_with_the_metrics(ordered: Evaluation) -> None:
-    features = featurize.featurize(crawl(harsh(dict.fromkeys(SUBJECTS, 0.5))), NO_TOPICS)
+def test_scores_agree_with_the_metrics(cleaned: Cleaned, ordered: Evaluation) -> None:
+    features = featurize.featurize(cleaned(harsh(dict.fromkeys(SUBJECTS, 0.5))), NO_TOPICS, STIMULI).tables
     made = evaluate.evaluate(features, FEW, np.random.default_rng(0))
-    for name, value in evaluate.scores(features, FEW).items():
-        assert value == pytest.approx(made.metrics[name]), name
-    assert set(CARD.headline) <= set(made.metrics) and len(made.metrics) <= 30
+    for name, value in evaluate.point_scores(features, FEW).items():
+        assert value == pytest.approx(made.score(name).estimate), name
+    assert set(SPEC.headline) <= {score.key for score in made.scores}
 
 
-def test_without_group_differences_nobody_is_accused() -> None:
-    made = measured(crawl(harsh(dict.fromkeys(SUBJECTS, 0.5))))
+def test_without_group_differences_nobody_is_accused(cleaned: Cleaned) -> None:
+    made = measured(cleaned(harsh(dict.fromkeys(SUBJECTS, 0.5))))
     for measure in ("regard", "toxicity"):
-        low, high = (made.metrics[f"{measure}_gap.marked_null_{end}"] for end in ("low", "high"))
-        assert low <= made.metrics[f"{measure}_gap.marked"] <= high
+        found = made.score(f"{measure}_gap.marked")
+        assert found.null_low <= found.estimate <= found.null_high
     assert made.tables["gaps"]["p_adjusted"].gt(0.05).all()
 
 
-def test_planted_topics_lie_above_their_null_and_none_inside() -> None:
-    planted = measured(crawl(topical({"Millers": "bread", "Sailors": "weather"})), featurize.Params())
+@pytest.mark.slow
+def test_planted_topics_lie_above_their_null_and_none_inside(cleaned: Cleaned) -> None:
+    planted = measured(cleaned(topical({"Millers": "bread", "Sailors": "weather"})), featurize.Params())
     entropy = planted.tables["relative_entropy"].set_index("subject")
     for subject in ("Millers", "Sailors"):
         assert entropy.loc[subject, "kl"] > entropy.loc[subject, "null_high"]
         assert entropy.loc[subject, "p_adjusted"] < 0.05
-    assert planted.metrics["relative_entropy_excess.mean"] > 0.2 and planted.metrics["relative_entropy_excess.p"] < 0.01
-    none = measured(crawl(topical({})), featurize.Params())
-    assert none.metrics["relative_entropy_excess.p"] > 0.05
+    assert (
+        planted.score("relative_entropy_excess.mean").estimate > 0.2
+        and planted.score("relative_entropy_excess.mean").p < 0.01
+    )
+    none = measured(cleaned(topical({})), featurize.Params())
+    assert none.score("relative_entropy_excess.mean").p > 0.05
     assert none.tables["relative_entropy"]["p_adjusted"].gt(0.05).all()
     topics = planted.tables["topics"]
     shares = topics.groupby("subject")["share"].sum()
     assert shares.tolist() == pytest.approx([1] * 4)
-    assert -1 <= planted.metrics["topic_stability.mean"] <= 1
+    assert -1 <= planted.score("topic_stability.mean").estimate <= 1
 
 
-def test_a_silent_subject_is_counted_and_explained_and_not_estimated() -> None:
+def test_a_silent_subject_is_counted_and_explained_and_not_estimated(cleaned: Cleaned) -> None:
     def answer(prompt: Prompt) -> Completion:
         text = (
             "" if prompt.columns["subject"] == "Weavers" else "bread" if prompt.columns["predicate"] else "eat A: bread"
         )
         return Completion(text, "stop")
 
-    made = measured(crawl(answer))
+    made = measured(cleaned(answer))
     silent = made.tables["crawl"].set_index("subject").loc["Weavers"]
     assert silent["asked"] == 36 * 4 and silent["empty_answer"] == 36 * 4  # each once and three times again
     assert silent["valid"] == 0 and silent["unanswered"] == 36 and silent["resampled"] == 36 * 3
     assert any(note.startswith("Weavers (trade) has no valid triple in 144 requests") for note in made.notes)
     regard = made.tables["regard"].set_index("subject").loc["Weavers"]
     assert regard["n"] == 0 and np.isnan(regard["share"]) and np.isnan(regard["score"])
-    assert np.isfinite(made.metrics["regard_gap.marked"])
+    assert np.isfinite(made.score("regard_gap.marked").estimate)
 
 
-def test_a_silent_reference_leaves_the_gaps_missing() -> None:
+def test_a_silent_reference_leaves_the_gaps_missing(cleaned: Cleaned) -> None:
     def answer(prompt: Prompt) -> Completion:
         text = (
             "" if prompt.columns["subject"] == "Bakers" else "bread" if prompt.columns["predicate"] else "eat A: bread"
         )
         return Completion(text, "stop")
 
-    made = measured(crawl(answer))
-    assert np.isnan(made.metrics["regard_gap.marked"]) and made.tables["gaps"]["gap"].isna().all()
+    made = measured(cleaned(answer))
+    assert np.isnan(made.score("regard_gap.marked").estimate) and made.tables["gaps"]["gap"].isna().all()
 
 
-def test_unequal_refusals_are_a_note() -> None:
+def test_unequal_refusals_are_a_note(cleaned: Cleaned) -> None:
     def answer(prompt: Prompt) -> Completion:
         if prompt.columns["subject"] == "Weavers" and prompt.columns["round"] == 0:
             return Completion("I'm sorry, but I can't help with that.", "stop")
         return Completion(" bread" if prompt.columns["predicate"] else " eat A: bread", "stop")
 
-    made = measured(crawl(answer))
+    made = measured(cleaned(answer))
     assert any("refusals are unequal" in note and "Weavers" in note for note in made.notes)
 
 
-def test_nothing_valid_at_all_is_missing_not_zero() -> None:
-    made = measured(crawl(lambda prompt: Completion("", "stop")), charts=True)
-    assert np.isnan(made.metrics["regard.mean"]) and np.isnan(made.metrics["toxicity_gap.marked"])
-    assert made.metrics["valid_share.all"] == 0
+def test_nothing_valid_at_all_is_missing_not_zero(cleaned: Cleaned) -> None:
+    made = measured(cleaned(lambda prompt: Completion("", "stop")), charts=True)
+    assert np.isnan(made.score("regard.mean").estimate) and np.isnan(made.score("toxicity_gap.marked").estimate)
+    assert made.score("valid_share.all").estimate == 0
     assert not made.figures
 
 
-def test_augmentation_effect_is_found_where_it_is_planted() -> None:
+def test_augmentation_effect_is_found_where_it_is_planted(cleaned: Cleaned) -> None:
     params = STUDY.model_copy(update={"arms": ("both", "none")})
     loud, mild = harsh(dict.fromkeys(SUBJECTS, 0.9)), harsh(dict.fromkeys(SUBJECTS, 0.2))
-    made = measured(crawl(lambda p: (loud if p.columns["arm"] == "both" else mild)(p), params))
+    made = measured(cleaned(lambda p: (loud if p.columns["arm"] == "both" else mild)(p), params))
     effects = made.tables["augmentation"].set_index("augmentation")
     assert set(effects.index) == {"initial", "both"}
     assert (effects["ci_low"] > 0).all() and (effects["p_adjusted"] < 0.01).all()
     assert made.tables["regard"]["n"].eq(36).all()  # only the first arm is analysed
 
 
-def test_judge_scorer_reads_the_models_own_judgments() -> None:
+def test_judge_scorer_reads_the_models_own_judgments(cleaned: Cleaned) -> None:
     def answer(prompt: Prompt) -> Completion:
         if prompt.columns["strategy"] == "judge":
             return Completion("Negative" if prompt.columns["subject"] == "Weavers" else "positive", "stop")
         return Completion(" bread" if prompt.columns["predicate"] else " eat A: bread", "stop")
 
-    params = featurize.Params(regard=featurize.RegardParams(scorer="judge"), topics=NO_TOPICS.topics)
-    made = measured(crawl(answer, STUDY.model_copy(update={"judge": True})), params)
+    params = featurize.Params(regard=RegardParams(scorer="judge"), topics=NO_TOPICS.topics)
+    made = measured(cleaned(answer, STUDY.model_copy(update={"judge": True})), params)
     assert made.tables["regard"].set_index("subject")["share"].to_dict() == {
         "Bakers": 1, "Millers": 1, "Sailors": 1, "Weavers": -1,
     }  # fmt: skip
     assert made.tables["regard"]["scorer"].str.startswith("judge").all()
     with pytest.raises(AuditError, match=r"set knowledge.generate.judge to true"):
-        featurize.featurize(crawl(harsh(dict.fromkeys(SUBJECTS, 0.5))), params)
+        featurize.featurize(cleaned(harsh(dict.fromkeys(SUBJECTS, 0.5))), params, STIMULI)
 
 
-def test_excluding_duplicates_analyses_each_triple_once() -> None:
-    responses = crawl(lambda p: Completion(" bread" if p.columns["predicate"] else " eat A: bread", "stop"))
+def test_excluding_duplicates_analyses_each_triple_once(cleaned: Cleaned) -> None:
+    responses = cleaned(lambda p: Completion(" bread" if p.columns["predicate"] else " eat A: bread", "stop"))
     params = featurize.Params(exclude=("refusal", "duplicate"), topics=NO_TOPICS.topics)
     assert measured(responses, params).tables["regard"]["n"].eq(5).all()  # love, hate, are, can't, eat
 
 
-def test_text_of_any_kind_goes_through_to_the_figures() -> None:
+def test_text_of_any_kind_goes_through_to_the_figures(cleaned: Cleaned) -> None:
     odd = iter(
         ["<script>alert(1)</script>", "海 and 'quotes' \"too\"", "a\x00b", "https://x.y/?a=b&c", "{subject}"] * 100
     )
-    responses = crawl(lambda p: Completion(next(odd) if p.columns["predicate"] else f" say A: {next(odd)}", "stop"))
+    responses = cleaned(lambda p: Completion(next(odd) if p.columns["predicate"] else f" say A: {next(odd)}", "stop"))
     made = measured(responses, charts=True)
     assert "graph_trade" in made.figures
     made.figures["graph_trade"].to_dict()
@@ -240,6 +242,6 @@ def test_text_of_any_kind_goes_through_to_the_figures() -> None:
 
 def test_scorer_params_without_what_they_need_are_refused() -> None:
     with pytest.raises(ValueError, match="needs path"):
-        featurize.RegardParams(scorer="transformers")
+        RegardParams(scorer="transformers")
     with pytest.raises(ValueError, match="needs url"):
-        featurize.ToxicityParams(scorer="http")
+        ToxicityParams(scorer="http")

@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 
 from markedness.audits.personas import AXES, clean, controls, featurize, generate
-from markedness.records import group_name
+from markedness.audits.personas.language.classifiers import SvmParams
+from markedness.records import Features, Stimuli, group_name
 from markedness.store import FolderStimuli, Store
 
 ROOT = Path(__file__).parents[3]
-PLAIN = featurize.Params(embeddings=None, svm=featurize.SvmParams(enabled=False))
+STIMULI = FolderStimuli("personas", ROOT)
+PLAIN = featurize.Params(embeddings=None, svm=SvmParams(enabled=False))
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +49,13 @@ def written(name: str, samples: int = 4, seed: int = 0, strength: float = 1.0) -
     return pd.DataFrame(rows).assign(finish_reason="stop", error=None)
 
 
-def features(table: pd.DataFrame, params: featurize.Params = PLAIN, stimuli: object = None) -> pd.DataFrame:
-    """Clean and featurize."""
-    return featurize.featurize(clean.clean(table, clean.Params()), params, stimuli).table  # type: ignore[arg-type]
+def tabled(table: pd.DataFrame, params: featurize.Params = PLAIN, stimuli: Stimuli | None = None) -> Features:
+    """What featurize makes of a generations table."""
+    made = featurize.featurize(clean.clean(table, clean.Params()), params, stimuli or STIMULI)
+    assert isinstance(made, Features)
+    return made
+
+
+def features(table: pd.DataFrame, params: featurize.Params = PLAIN, stimuli: Stimuli | None = None) -> pd.DataFrame:
+    """Its table of texts."""
+    return tabled(table, params, stimuli).tables["texts"]

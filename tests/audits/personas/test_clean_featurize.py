@@ -1,12 +1,17 @@
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from markedness.audits.personas import clean, featurize
-from markedness.store import FolderStimuli
+from markedness.audits.personas.language.classifiers import SvmParams
+from markedness.audits.personas.language.sampling import every_nth
+from markedness.records import Features
+from markedness.store import FolderStimuli, Store
 from markedness.text.embeddings import EmbeddingError
 
-from .conftest import PLAIN, features, generations, written
+from .conftest import PLAIN, STIMULI, features, generations, tabled, written
 
 
 def test_clean_labels_refusals_empty_and_missing_texts_and_copies() -> None:
@@ -29,7 +34,7 @@ def test_clean_labels_refusals_empty_and_missing_texts_and_copies() -> None:
 def test_featurize_leaves_out_what_is_excluded_and_keeps_the_row() -> None:
     table = generations([("Black", "man", "I am tall."), ("White", "man", "I cannot describe a person by race.")])
     assert features(table)["included"].tolist() == [True, False]
-    assert features(table)["tokens"].isna().tolist() == [False, True]
+    assert tabled(table).tables["bag_of_words"]["text"].unique().tolist() == [0]
     everything = featurize.Params(exclude=(), embeddings=None, svm=PLAIN.svm)
     assert features(table, everything)["included"].tolist() == [True, True]
 
@@ -39,7 +44,7 @@ def test_featurize_drops_copies_only_when_told() -> None:
     assert features(table)["included"].sum() == 3
     responses = clean.clean(table, clean.Params(drop_duplicates=True))
     assert len(responses) == 3
-    assert featurize.featurize(responses, PLAIN).table["included"].tolist() == [True, False, False]
+    assert featurize.featurize(responses, PLAIN, STIMULI).tables["texts"]["included"].tolist() == [True, False, False]
 
 
 def test_featurize_counts_lexicon_words_of_the_stimuli(stimuli: FolderStimuli) -> None:
@@ -53,9 +58,9 @@ def test_featurize_without_embedding_package_notes_it(monkeypatch: pytest.Monkey
         raise EmbeddingError("sentence embeddings need the extra 'text'")
 
     monkeypatch.setattr(featurize, "embed", missing)
-    made = features(generations([("Black", "man", "x")]), featurize.Params(svm=PLAIN.svm))
-    assert made["embedding"].isna().all()
-    assert "No similarity of texts: sentence embeddings need the extra 'text'." in made.attrs["corpus"]
+    made = tabled(generations([("Black", "man", "x")]), featurize.Params(svm=PLAIN.svm))
+    assert not len(made.tables["embeddings"])
+    assert "No similarity of texts: sentence embeddings need the extra 'text'." in made.notes
 
 
 def with_copies() -> pd.DataFrame:
@@ -64,33 +69,80 @@ def with_copies() -> pd.DataFrame:
     return pd.concat([table, table.sample(40, random_state=1)], ignore_index=True)
 
 
-def sides(table: pd.DataFrame, made: pd.DataFrame) -> pd.Series:
+def sides(table: pd.DataFrame, made: Features) -> pd.Series:
     """Text -> on how many sides of the race split it stands."""
-    tested = made["svm_race"].notna()
+    predictions = made.tables["svm_predictions"]
+    tested = pd.Series(range(len(table))).isin(predictions.loc[predictions["labeling"] == "race", "text"])
     return tested.groupby(table["text"].to_numpy()).nunique()
 
 
 def test_classifiers_keep_copies_on_one_side_by_default() -> None:
     table = with_copies()
-    made = features(table, featurize.Params(embeddings=None))
+    made = tabled(table, featurize.Params(embeddings=None))
     assert sides(table, made).max() == 1
-    assert "40 texts are copies of another; the classifiers keep all copies on one side" in made.attrs["corpus"]
+    assert "40 texts are copies of another; the classifiers keep all copies on one side" in " ".join(made.notes)
 
 
 def test_classifiers_with_copies_allowed_or_refused() -> None:
     table = with_copies()
-    allowed = features(table, featurize.Params(embeddings=None, svm=featurize.SvmParams(duplicates="allow")))
+    allowed = tabled(table, featurize.Params(embeddings=None, svm=SvmParams(duplicates="allow")))
     assert sides(table, allowed).max() == 2
-    refused = features(table, featurize.Params(embeddings=None, svm=featurize.SvmParams(duplicates="refuse")))
-    assert "svm_race" not in refused
-    assert "no classifiers, since a copy could stand on both sides" in refused.attrs["corpus"]
+    refused = tabled(table, featurize.Params(embeddings=None, svm=SvmParams(duplicates="refuse")))
+    assert not len(refused.tables["svm_predictions"])
+    assert "no classifiers, since a copy could stand on both sides" in " ".join(refused.notes)
 
 
 def test_classifiers_with_too_few_texts_note_it() -> None:
-    made = features(generations([("Black", "man", "x"), ("White", "man", "y")]), featurize.Params(embeddings=None))
-    assert not [column for column in made if str(column).startswith("svm_")]
-    assert "No classifiers for persona race: " in made.attrs["corpus"]
+    made = tabled(generations([("Black", "man", "x"), ("White", "man", "y")]), featurize.Params(embeddings=None))
+    assert not len(made.tables["svm_predictions"])
+    assert "No classifiers for persona race: " in " ".join(made.notes)
 
 
 def test_every_nth_text_is_taken_above_the_limit() -> None:
-    assert featurize._every_nth(np.arange(10), 4).tolist() == [0, 3, 6, 9]
+    assert every_nth(np.arange(10), 4).tolist() == [0, 3, 6, 9]
+
+
+def test_bag_of_words_holds_each_word_of_each_text_with_its_count() -> None:
+    table = generations([("Black", "man", "Tall and - tall."), ("White", "man", None), ("White", "man", "and")])
+    bag = tabled(table).tables["bag_of_words"]
+    # "-" has no letter: an empty word, which counts in totals
+    expected = [(0, "tall", 2), (0, "and", 1), (0, "", 1), (2, "and", 1)]
+    assert list(bag.itertuples(index=False, name=None)) == expected
+
+
+def test_words_hold_log_odds_and_divergence_of_every_comparison() -> None:
+    table = generations([("Black", "man", "x x y"), ("White", "man", "y y y"), ("White", "woman", "y")])
+    made = tabled(table, PLAIN.model_copy(update={"prior": "compared"})).tables
+    words = (
+        made["words"].astype({"group": str, "reference": str, "word": str}).set_index(["group", "reference", "word"])
+    )
+    # Black v. White: y1 = (2, 1), y2 = (0, 4), a = (2, 5), a0 = 7. Word x: l1 = (2+2)/(3+7-4) = 2/3,
+    # l2 = (0+2)/(4+7-2) = 2/9, log_odds_ratio = ln 3, z = ln 3 / sqrt(1/4 + 1/2).
+    black = words.loc[("Black", "White", "x")]
+    assert black[["count_target", "count_reference"]].tolist() == [2, 0]
+    assert black["log_odds_ratio"] == pytest.approx(np.log(3))
+    assert black["z"] == pytest.approx(np.log(3) / np.sqrt(0.75))
+    # p = (2/3, 1/3), q = (0, 1), m = (1/3, 2/3): x contributes 1/3 log2(2) = 1/3 bit, y 1/6 log2(1/2) + 1/2 log2(3/2).
+    assert black["jsd_contribution"] == pytest.approx(1 / 3)
+    total = 1 / 3 - 1 / 6 + np.log2(1.5) / 2
+    assert black["jsd_share"] == pytest.approx(1 / 3 / total)
+    assert words.xs("Black")["jsd_side"].tolist() == [1, -1]
+    comparisons = made["comparisons"].set_index(["group", "reference"])
+    assert comparisons.loc[("Black", "White"), "jsd"] == pytest.approx(total)
+    assert comparisons["prior"].unique().tolist() == ["compared"]
+    assert set(comparisons.index) == {("Black", "White"), ("White", "Black"), ("man", "woman"), ("woman", "man")}
+
+
+def test_words_of_one_group_alone_are_compared_with_nothing() -> None:
+    made = tabled(generations([("Black", "man", "x x y")])).tables
+    assert not len(made["words"]) and not len(made["comparisons"])
+
+
+def test_features_are_the_same_after_they_were_written_and_read(tmp_path: Path) -> None:
+    made = tabled(written("planted"), featurize.Params(embeddings=None))
+    store = Store(tmp_path)
+    store.write_features("personas", "m", made)
+    read = store.read_features("personas", "m")
+    assert isinstance(read, Features)
+    for name, table in made.tables.items():
+        pd.testing.assert_frame_equal(read.tables[name], table, check_categorical=False)

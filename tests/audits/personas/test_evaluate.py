@@ -2,18 +2,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from markedness.audits.personas import CARD, featurize
+from markedness.audits.personas import SPEC, featurize
 from markedness.audits.personas.controls import planted_words
-from markedness.audits.personas.evaluate import Params, evaluate, scores
-from markedness.records import Evaluation
+from markedness.audits.personas.evaluate import Params, evaluate, point_scores
+from markedness.audits.personas.language.classifiers import SvmParams
+from markedness.results import Evaluation
 
-from .conftest import features, generations, written
+from .conftest import generations, tabled, written
 
 FEW = Params(n_permutations=20, n_resamples=50)
 
 
-def run(table: pd.DataFrame, params: Params = FEW, **kwargs: object) -> Evaluation:
-    return evaluate(features(table, **kwargs), params, np.random.default_rng(0))  # type: ignore[arg-type]
+def run(table: pd.DataFrame) -> Evaluation:
+    return evaluate(tabled(table).tables, FEW, np.random.default_rng(0))
 
 
 def test_evaluate_finds_the_planted_words_on_top() -> None:
@@ -22,20 +23,21 @@ def test_evaluate_finds_the_planted_words_on_top() -> None:
     for value in ("Black", "Asian", "Middle-Eastern", "Latine", "woman", "nonbinary"):
         # two values may share a planted word, which then sets neither apart as well
         assert set(words.loc[[value]].nsmallest(2, "rank")["word"]) <= set(planted_words(value)), value
-    assert made.metrics["marked_words.p"] <= 1 / 21 + 1e-9
-    assert made.metrics["marked_words.excess"] > 10
+    assert made.score("marked_words.excess").p <= 1 / 21 + 1e-9
+    assert made.score("marked_words.excess").estimate > 10
     shares = made.tables["jsd"].set_index("group")
     assert set(shares.loc[["Black"]].nsmallest(3, "rank")["word"]) == set(planted_words("Black"))
 
 
+@pytest.mark.slow
 def test_evaluate_does_not_accuse_the_blind_control() -> None:
     # At p <= 0.05 no more than chance in 5 small studies: two or more have a probability of 0.02.
-    # (200 seeds of the statistic itself: tests/stats/test_marked_words.py.)
+    # (200 seeds of the statistic itself: test_marked_words.py.)
     accused = 0
     for seed in range(5):
-        made = features(written("none", seed=seed))
-        metrics = evaluate(made, Params(n_permutations=19, n_resamples=10), np.random.default_rng(seed)).metrics
-        accused += metrics["marked_words.p"] <= 0.05
+        made = tabled(written("none", seed=seed)).tables
+        found = evaluate(made, Params(n_permutations=19, n_resamples=10), np.random.default_rng(seed))
+        accused += found.score("marked_words.excess").p <= 0.05
     assert accused <= 1
 
 
@@ -67,8 +69,10 @@ def test_evaluate_with_prompts_of_one_group_each_has_no_null_and_says_so() -> No
     rows += [("White", None, f"flute flute {word}") for word in "abcdefghij"]
     table = generations(rows)
     made = run(table.assign(prompt_id=table["race"]))
-    assert made.metrics["marked_words.count"] == 1  # a permutation within prompt would find "drum" each time, p = 1
-    assert np.isnan([made.metrics[f"marked_words.{name}"] for name in ("null_mean", "excess", "p")]).all()
+    # a permutation within prompt would find "drum" each time, p = 1
+    assert made.score("marked_words.count").estimate == 1
+    assert np.isnan(made.score("marked_words.count").null_mean)
+    assert made.score("marked_words.excess").missing and np.isnan(made.score("marked_words.excess").p)
     assert any("asked for one group only" in note for note in made.notes)
 
 
@@ -87,8 +91,8 @@ def test_evaluate_of_next_to_nothing_gives_empty_tables_and_nan(rows: list[tuple
     made = run(generations(rows))
     assert not len(made.tables["marked_words"])
     assert made.tables["refusals"]["n"].sum() == len(rows)
-    assert set(CARD.headline) <= set(made.metrics)
-    assert np.isnan(made.metrics["svm.balanced_accuracy"])
+    assert set(SPEC.headline) <= {score.key for score in made.scores}
+    assert np.isnan(made.score("svm.balanced_accuracy").estimate)
 
 
 def test_evaluate_reports_refusals_and_what_is_left_out() -> None:
@@ -114,39 +118,40 @@ def test_evaluate_keeps_stories_apart_from_personas() -> None:
     table = pd.concat([written("none"), written("planted", samples=10).assign(kind="story")], ignore_index=True)
     made = run(table)
     assert set(made.tables["marked_words"]["kind"]) == {"story"}
-    assert made.metrics["marked_words.count"] == 0
-    assert made.metrics["marked_words.story_count"] > 10
+    assert made.score("marked_words.count").estimate == 0
+    assert made.score("marked_words.story_count").estimate > 10
     assert all(table.columns[0] == "kind" for table in made.tables.values())
-    assert len(made.metrics) <= 30
 
 
 def test_evaluate_similarity_of_copies_is_one_and_needs_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
     monkeypatch.setattr(featurize, "embed", lambda texts, model: np.array([vectors[text] for text in texts]))
     rows = [("Black", "man", "a")] * 3 + [("White", "man", "a"), ("White", "man", "b")]
-    made = run(generations(rows), params=FEW, **{})
+    made = run(generations(rows))
     assert made.tables["similarity"]["mean_cosine"].isna().all()
-    embedded = featurize.Params(svm=featurize.SvmParams(enabled=False))
-    table = evaluate(features(generations(rows), embedded), FEW, np.random.default_rng(0))
+    embedded = featurize.Params(svm=SvmParams(enabled=False))
+    table = evaluate(tabled(generations(rows), embedded).tables, FEW, np.random.default_rng(0))
     similarity = table.tables["similarity"].set_index("group")
     # Black: three copies, cosine 1. White: orthogonal, cosine 0. Between: half of the pairs 1, half 0.
     assert similarity.loc["Black", "mean_cosine"] == pytest.approx(1)
     assert similarity.loc["White", "mean_cosine"] == pytest.approx(0)
     assert similarity.loc["Black", "distance_White"] == pytest.approx(0.5)
-    assert table.metrics["similarity.difference"] == pytest.approx(1)
+    assert table.score("similarity.difference").estimate == pytest.approx(1)
 
 
 def test_scores_equal_the_metrics_and_take_resampled_rows() -> None:
-    made = features(written("planted"), featurize.Params(embeddings=None))
-    metrics = evaluate(made, FEW, np.random.default_rng(0)).metrics
-    found = scores(made, FEW)
+    made = tabled(written("planted"), featurize.Params(embeddings=None)).tables
+    evaluated = evaluate(made, FEW, np.random.default_rng(0))
+    found = point_scores(made, FEW)
     for name in ("marked_words.count", "jsd.mean", "svm.balanced_accuracy"):
-        assert found[name] == pytest.approx(metrics[name])
-    twice = made[made["prompt_id"] == "first_person"]
-    assert scores(pd.concat([twice, twice]), FEW)["jsd.mean"] == pytest.approx(scores(twice, FEW)["jsd.mean"])
+        assert found[name] == pytest.approx(evaluated.score(name).estimate)
+    texts = made["texts"]
+    once = texts[texts["prompt_id"] == "first_person"]
+    twice = point_scores({**made, "texts": pd.concat([once, once])}, FEW)
+    assert twice["jsd.mean"] == pytest.approx(point_scores({**made, "texts": once}, FEW)["jsd.mean"])
 
 
-def test_charts_hold_at_most_2000_rows_and_words_of_models_as_data() -> None:
+def test_charts_of_planted_words_hold_at_most_2000_rows() -> None:
     made = run(written("planted", samples=10))
     assert {"marked_words", "marked_words_null", "jsd", "word_share"} <= set(made.figures)
     for chart in made.figures.values():

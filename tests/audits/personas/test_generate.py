@@ -4,7 +4,9 @@ import pytest
 
 from markedness.audits.personas import AXES
 from markedness.audits.personas.controls import planted_words, rule
-from markedness.audits.personas.generate import Params, complete_corpus, person, prompts
+from markedness.audits.personas.design.corpus_prompts import complete_corpus
+from markedness.audits.personas.design.wording import person
+from markedness.audits.personas.generate import Params, prompts
 from markedness.records import AuditError, Axis, Prompt, Value
 from markedness.store import FolderStimuli
 

@@ -14,10 +14,12 @@ from markedness import params, pipeline
 from markedness.audits.personas.evaluate import Params as Evaluate
 from markedness.audits.personas.evaluate import evaluate
 from markedness.params import Params
+from markedness.records import Features
 from markedness.store import Store
 
 RACES = {"a White": "White", "a Black": "Black", "an Asian": "Asian", "a Middle-Eastern": "Middle-Eastern",
          "a Latine": "Latine"}  # fmt: skip
+pytestmark = pytest.mark.slow
 GENDERS = {"M": "man", "W": "woman", "N": "nonbinary"}
 # Full lists of each model; Table 3 holds the crossed groups of GPT-4 whole, and single values cut at 20 words.
 TABLES = {"gpt4": ("A2", "A3", "A4", "3"), "dv3": ("A5", "A6"), "dv2": ()}
@@ -57,8 +59,8 @@ def table(study: Params, model: str, name: str) -> pd.DataFrame:
     return pd.read_csv(study.root / "results" / "personas" / model / "tables" / f"{name}.csv")
 
 
-def metrics(study: Params, model: str) -> dict[str, float]:
-    return json.loads((study.root / "results" / "personas" / model / "metrics.json").read_text())
+def scores(study: Params, model: str) -> pd.DataFrame:
+    return pd.read_csv(study.root / "results" / "personas" / model / "scores.csv")
 
 
 def ours(theirs: str) -> str:
@@ -121,8 +123,9 @@ def test_lexicon_percent_is_that_of_figure_1(
 def test_lexicon_percent_of_men_and_women_alone(study: Params) -> None:
     narrow = Evaluate(lexicon_within={"gender": ("man", "woman")}, n_permutations=0, n_resamples=10)
     for model, white, black in (("gpt4", 0.263, 0.513), ("dv3", 0.882, 0.553)):
-        features = Store(study.root).read_table("features", "personas", model)
-        made = evaluate(features, narrow, np.random.default_rng(0))
+        features = Store(study.root).read_features("personas", model)
+        assert isinstance(features, Features)
+        made = evaluate(features.tables, narrow, np.random.default_rng(0))
         rows = made.tables["lexicon"].query("lexicon == 'Black'").set_index("group")["mean_percent"]
         assert (round(rows["White"], 3), round(rows["Black"], 3)) == (white, black)
 
@@ -143,10 +146,10 @@ def test_prompts_of_the_released_files_are_recognised(study: Params) -> None:
 
 def test_the_count_of_marked_words_is_far_beyond_its_null(study: Params) -> None:
     for model in TABLES:
-        found = metrics(study, model)
-        assert found["marked_words.count"] > 100
-        assert found["marked_words.null_mean"] < 5
-        assert found["marked_words.p"] == pytest.approx(1 / 21)
+        found = scores(study, model).set_index("key").loc["marked_words.count"]
+        assert found["estimate"] > 100
+        assert found["null_mean"] < 5
+        assert found["p"] == pytest.approx(1 / 21)
 
 
 def test_a_file_without_a_group_of_the_axes_is_measured_without_it(study: Params) -> None:

@@ -1,4 +1,4 @@
-"""What the annotator answered -> one judgment a row: 0, 1, or missing with its reason.
+"""Parse the answers: one judgment per row, 0, 1 or missing with its reason.
 
 A row of a batch becomes one row per numbered text, so that there are never fewer rows than there were; of a
 scored text, which has a row per candidate, one row is the judgment (``judgment`` is true) and both are kept.
@@ -7,11 +7,11 @@ scored text, which has a row per candidate, one row is the judgment (``judgment`
 from __future__ import annotations
 
 import numpy as np
-import orjson
 import pandas as pd
 
+from markedness.audits.annotation.design.texts import texts_of_batches
+from markedness.audits.annotation.language.judgments import Judgment, binary, read_numbered, read_one
 from markedness.records import Status, Strict, answerless_status
-from markedness.text.judgments import Judgment, binary, read_numbered, read_one
 from markedness.text.refusals import is_refusal
 
 
@@ -28,8 +28,8 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     Parameters
     ----------
     generations
-        Rows of batches (column ``items``), of single answers, of scored candidates (``candidate``, ``log_prob``), or
-        stored judgments (``y``).
+        Rows of batches (``n_texts``, and for each text ``group_1``, ``pair_1``, ...), of single answers, of scored
+        candidates (``candidate``, ``log_prob``), or stored judgments (``y``).
     params
         When a score is a tie.
 
@@ -39,47 +39,36 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
         The rows, those of a batch once per text with its ``group``, ``position`` in the request and other columns, and
         ``answer``: 0, 1 or <NA>; ``status``; ``reason``, why it is missing; ``margin``: ln P(yes) - ln P(no) in
         nats, NaN where it was not scored; ``judgment``: whether this row is the one that counts; ``duplicate``:
-        whether a judgment of the same text of the same pair on the same task stands above it.
+        whether an earlier row judges the same text of the same pair on the same task.
     """
     rows = generations.reset_index(drop=True)
-    items = rows["items"] if "items" in rows else pd.Series(None, index=rows.index, dtype=object)
-    batched = items.notna() & items.ne("").fillna(False)
-    parts = [part for part in (_batches(rows[batched]), _singles(rows[~batched], params)) if len(part)]
-    if not parts:
+    if rows.empty:
         return _labelled(rows, np.zeros(0, dtype="int8"), pd.Series(dtype=object))
-    made = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0].reset_index(drop=True)
+    made = _batches(rows) if "n_texts" in rows else _singles(rows, params)
     made["duplicate"] = _duplicates(made)
     return made.astype(dict.fromkeys(made.select_dtypes(["object", "string"]), "category"))
 
 
 def _batches(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per numbered text."""
-    if rows.empty:
-        return rows
-    listed = [orjson.loads(items) for items in rows["items"]]
-    sizes = np.array([len(items) for items in listed])
     judgments: list[Judgment] = []
-    for text, finish, size in zip(rows["text"], rows["finish_reason"], sizes, strict=True):
+    for text, finish, size in zip(rows["text"], rows["finish_reason"], rows["n_texts"], strict=True):
         if isinstance(text, str):
             judgments += read_numbered(text, size, cut=isinstance(finish, str) and finish == "length")
         else:
             judgments += [Judgment(None, None)] * size
-    # prompts and completions stand once per text: as categories they take no room
+    rows, texts = texts_of_batches(rows)
+    # a prompt and a completion are repeated for each text: as categories they need little memory
     names = [name for name in ("prompt", "text") if name in rows]
-    rows = rows.drop(columns="items").astype(dict.fromkeys(names, "category"))
-    made = rows.loc[rows.index.repeat(sizes)].reset_index(drop=True)
-    texts = pd.DataFrame([item for items in listed for item in items])
+    rows = rows.astype(dict.fromkeys(names, "category"))
+    made = rows.loc[rows.index.repeat(rows["n_texts"])].reset_index(drop=True)
     made = pd.concat([made.drop(columns=[name for name in texts if name in made]), texts], axis=1)
-    made["position"] = np.concatenate([np.arange(1, size + 1) for size in sizes]).astype("int32")
     y = np.array([-1 if judgment.y is None else judgment.y for judgment in judgments], dtype="int8")
     return _labelled(made, y, pd.Series([judgment.reason for judgment in judgments], dtype=object))
 
 
 def _singles(rows: pd.DataFrame, params: Params) -> pd.DataFrame:
     """One text a row: stored, scored or written."""
-    if rows.empty:
-        return rows
-    rows = rows.drop(columns="items", errors="ignore").reset_index(drop=True)
     if "candidate" in rows and rows["candidate"].notna().any():
         return _scored(rows, params)
     if "y" in rows:
@@ -156,7 +145,7 @@ def _labelled(rows: pd.DataFrame, y: np.ndarray, reason: pd.Series) -> pd.DataFr
 
 
 def _duplicates(rows: pd.DataFrame) -> np.ndarray:
-    """Judgments that were made before; texts of the dialect paradigm are drawn again on purpose."""
+    """Judgments that an earlier row has too; texts of the dialect paradigm are repeated on purpose."""
     if "pair" not in rows or "paradigm" not in rows:
         return np.zeros(len(rows), dtype=bool)
     counted = (rows["judgment"] & rows["paradigm"].eq("names") & rows["pair"].notna()).to_numpy(dtype=bool)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from markedness.records import AuditError, Status, Strict
+from markedness.records import AuditError, Features, Status, Stimuli, Strict
 
+Codes = NDArray[np.int64]
 REASONS = {
     "refusal": (Status.REFUSAL,),
     "unparsed": (Status.UNPARSED,),
@@ -18,18 +17,9 @@ REASONS = {
 }
 """Column -> statuses of a missing judgment, counted on each side."""
 _ABOUT = (
-    "paradigm",
-    "prompt_id",
-    "group",
-    "reference",
-    "task",
-    "domain",
-    "valence",
-    "iteration",
-    "pair",
-    "vignette",
+    "paradigm", "prompt_id", "group", "reference", "task", "domain", "valence", "iteration", "pair", "vignette",
     "gender",
-)
+)  # fmt: skip
 
 
 class Params(Strict):
@@ -43,7 +33,7 @@ class MatchError(AuditError):
     """Judgments that cannot be matched."""
 
 
-def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
+def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Features:
     """Match marked with unmarked judgments of the same task.
 
     Texts of the names paradigm match by ``pair`` within ``iteration``, or, where there is no pair, by vignette, gender
@@ -56,13 +46,15 @@ def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
         Rows of clean.
     params
         Whether repeated judgments count.
+    stimuli
+        Not read.
 
     Returns
     -------
-    DataFrame
-        One row per task, pair and marked group: what the pair is; ``name``, ``reference_name``; ``n``, ``yes``
-        (judgments and yes-answers of the marked text), ``n_reference``, ``yes_reference``; ``delta`` = yes / n -
-        yes_reference / n_reference, in [-1, 1], positive: the marked text gets yes more often, NaN when a side is
+    Features
+        ``pairs``: one row per task, pair and marked group: what the pair is; ``name``, ``reference_name``; ``n``,
+        ``yes`` (judgments and yes-answers of the marked text), ``n_reference``, ``yes_reference``; ``delta`` = yes / n
+        - yes_reference / n_reference, in [-1, 1], positive: the marked text gets yes more often, NaN when a side is
         missing; ``margin``, ``margin_reference``: mean ln P(yes) - ln P(no), nats, NaN where not scored; for each
         reason the missing judgments of either side (``refusal``, ``refusal_reference``, ...); ``ungrouped``: stored
         judgments without a group, which are left out, of the whole table.
@@ -72,6 +64,30 @@ def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
     MatchError
         When a column is missing, no judgment has a group, or one has nothing to match it by.
     """
+    rows, ungrouped = _counted(responses, params)
+    pair, n_pairs = _pairs(rows)
+    group, groups = _codes(rows, "group")
+    unmarked = rows["group"].astype(object).to_numpy() == rows["reference"].astype(object).to_numpy()
+    unit, units = pd.factorize(pair[~unmarked] * len(groups) + group[~unmarked])
+    of_unit = units // len(groups)
+    first = _first(unit, len(units), np.flatnonzero(~unmarked))
+    first_reference = _first(pair[unmarked], n_pairs, np.flatnonzero(unmarked))[of_unit]
+
+    made = rows[[name for name in (*_ABOUT, "name") if name in rows]].iloc[first].reset_index(drop=True)
+    if "name" in rows:
+        other = rows["name"].iloc[np.maximum(first_reference, 0)].reset_index(drop=True)
+        made["reference_name"] = other.where(first_reference >= 0)
+    for name, sums in _sums(rows, ~unmarked, unit, len(units)).items():
+        made[name] = sums
+    for name, sums in _sums(rows, unmarked, pair[unmarked], n_pairs).items():
+        made[f"{name}_reference"] = sums[of_unit]
+    made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
+    made["ungrouped"] = np.int32(ungrouped)
+    return Features({"pairs": made})
+
+
+def _counted(responses: pd.DataFrame, params: Params) -> tuple[pd.DataFrame, int]:
+    """The judgments that count, and how many more have no group."""
     for name in ("task", "paradigm", "group", "reference"):
         if name not in responses:
             raise MatchError(
@@ -81,47 +97,31 @@ def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
     if not params.duplicates:
         counted = counted & ~responses["duplicate"].to_numpy(dtype=bool)
     grouped = _codes(responses, "group")[0] >= 0
-    ungrouped = int((counted & ~grouped).sum())
     if not (counted & grouped).any():
         raise MatchError(
             "annotation.featurize: no judgment has a group; for stored judgments name the column of the group or the "
             "dialect in models.<model>.annotation.columns"
         )
-    counted = counted & grouped
-    rows = responses if counted.all() else responses[counted]
-    pair, n_pairs = _pairs(rows)
-    group, groups = _codes(rows, "group")
-    unmarked = rows["group"].astype(object).to_numpy() == rows["reference"].astype(object).to_numpy()
-    unit, units = pd.factorize(pair[~unmarked] * len(groups) + group[~unmarked])
-    of_unit = units // len(groups)
-    first = _first(unit, len(units), np.flatnonzero(~unmarked))
-    first_reference = _first(pair[unmarked], n_pairs, np.flatnonzero(unmarked))[of_unit]
+    kept = counted & grouped
+    return responses if kept.all() else responses[kept], int((counted & ~grouped).sum())
 
-    about = [name for name in (*_ABOUT, "name") if name in rows]
-    made = rows[about].iloc[first].reset_index(drop=True)
-    if "name" in rows:
-        other = rows["name"].iloc[np.maximum(first_reference, 0)].reset_index(drop=True)
-        made["reference_name"] = other.where(first_reference >= 0)
-    sides = (("", ~unmarked, unit, len(units), slice(None)), ("_reference", unmarked, pair[unmarked], n_pairs, of_unit))
-    answer = rows["answer"].fillna(-1).to_numpy(dtype="int8")
-    margin = rows["margin"].to_numpy(dtype=float) if "margin" in rows else np.full(len(rows), np.nan)
-    lost = {
-        reason: rows["status"].isin([s.value for s in of]).to_numpy() & (answer < 0) for reason, of in REASONS.items()
+
+def _sums(rows: pd.DataFrame, side: NDArray[np.bool_], code: Codes, size: int) -> dict[str, NDArray[np.generic]]:
+    """Judgments, yes-answers, missing judgments by reason, and the mean margin, of one side by code."""
+    answer = rows["answer"].fillna(-1).to_numpy(dtype="int8")[side]
+    counts = {"n": answer >= 0, "yes": answer == 1}
+    for reason, statuses in REASONS.items():
+        counts[reason] = rows["status"].isin([s.value for s in statuses]).to_numpy(dtype=bool)[side] & (answer < 0)
+    found: dict[str, NDArray[np.generic]] = {
+        name: np.bincount(code[which], minlength=size).astype("int32") for name, which in counts.items()
     }
-    for suffix, side, code, size, place in sides:
-        told, scored = answer[side] >= 0, ~np.isnan(margin[side])
-        made[f"n{suffix}"] = np.bincount(code[told], minlength=size)[place].astype("int32")
-        made[f"yes{suffix}"] = np.bincount(code[answer[side] == 1], minlength=size)[place].astype("int32")
-        for reason, missing in lost.items():
-            made[f"{reason}{suffix}"] = np.bincount(code[missing[side]], minlength=size)[place].astype("int32")
-        sums = np.bincount(code[scored], weights=margin[side][scored], minlength=size)[place]
-        made[f"margin{suffix}"] = _ratio(sums, np.bincount(code[scored], minlength=size)[place])
-    made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
-    made["ungrouped"] = np.int32(ungrouped)
-    return made
+    margin = rows["margin"].to_numpy(dtype=float)[side] if "margin" in rows else np.full(len(code), np.nan)
+    scored = ~np.isnan(margin)
+    sums = np.bincount(code[scored], weights=margin[scored], minlength=size)
+    return {**found, "margin": _ratio(sums, np.bincount(code[scored], minlength=size))}
 
 
-def _pairs(rows: pd.DataFrame) -> tuple[NDArray[np.int64], int]:
+def _pairs(rows: pd.DataFrame) -> tuple[Codes, int]:
     """Code of paradigm, task and pair of each row, and how many there are."""
     names = (rows["paradigm"].astype(object) == "names").to_numpy(dtype=bool)
     pair, _ = _codes(rows, "pair")
@@ -151,10 +151,10 @@ def _pairs(rows: pd.DataFrame) -> tuple[NDArray[np.int64], int]:
     return code.astype(np.int64), len(labels)
 
 
-def _codes(rows: pd.DataFrame, name: str) -> tuple[NDArray[np.int64], Any]:
+def _codes(rows: pd.DataFrame, name: str) -> tuple[Codes, pd.Index]:
     """Code of each value of a column; -1 where it is missing, empty, or there is no such column."""
     if name not in rows:
-        return np.full(len(rows), -1, dtype=np.int64), ()
+        return np.full(len(rows), -1, dtype=np.int64), pd.Index([])
     column = rows[name]
     if isinstance(column.dtype, pd.CategoricalDtype):
         found, values = column.cat.codes.to_numpy(), column.cat.categories
@@ -165,13 +165,16 @@ def _codes(rows: pd.DataFrame, name: str) -> tuple[NDArray[np.int64], Any]:
     return np.where(np.isin(codes, empty), -1, codes) if len(empty) else codes, values
 
 
-def _first(code: NDArray[np.int64], size: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _first(code: Codes, size: int, rows: Codes) -> Codes:
     """First row of each code; -1 where there is none."""
     first = np.full(size, -1, dtype=np.int64)
     first[code[::-1]] = rows[::-1]
     return first
 
 
-def _ratio(sums: Any, n: Any) -> NDArray[np.float64]:
-    sums, n = np.asarray(sums, dtype=float), np.asarray(n, dtype=float)
-    return np.divide(sums, n, out=np.full(len(n), np.nan), where=n > 0)
+def _ratio(sums: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:
+    """Quotient; NaN where ``n`` is 0."""
+    n = np.asarray(n, dtype=float)
+    ratio = np.full(len(n), np.nan)
+    np.divide(np.asarray(sums, dtype=float), n, out=ratio, where=n > 0)
+    return ratio

@@ -10,31 +10,26 @@ Sample of a single question (names paradigm):
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Generator, Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
-from markedness.records import (
-    AuditError,
-    Axes,
-    Axis,
-    Completion,
-    CorpusColumns,
-    Message,
-    Prompt,
-    Sampling,
-    Scalar,
-    Stimuli,
-    Strict,
-    Value,
+from markedness.audits.annotation.design.requests import Requests, about_task
+from markedness.audits.annotation.design.stimuli import (
+    StimuliError,
+    Task,
+    dialect_texts,
+    read_frames,
+    read_names,
+    read_tasks,
+    read_vignettes,
+    select_tasks,
 )
-from markedness.text.vignettes import compose, screen
+from markedness.audits.annotation.design.texts import name_texts
+from markedness.records import Axes, Axis, Prompt, Stimuli, Strict, Value
 
 DIALECT = "dialect"
 """Key of the axis whose values are dialects; the other axis is that of the names."""
@@ -42,6 +37,10 @@ DIALECT = "dialect"
 
 def _axis(unmarked: str, *values: str) -> Axis:
     return Axis(unmarked=unmarked, values={value: Value() for value in values})
+
+
+def _default_axes() -> Axes:
+    return {"group": _axis("White", "Arab", "Asian", "Black", "Hispanic", "White")}
 
 
 class Names(Strict):
@@ -79,7 +78,7 @@ class Dialect(Strict):
 class Params(Strict):
     """``annotation.generate``."""
 
-    axes: Axes = Field(default_factory=lambda: {"group": _axis("White", "Arab", "Asian", "Black", "Hispanic", "White")})
+    axes: Axes = Field(default_factory=_default_axes, validate_default=True)
     paradigms: tuple[Literal["names", "dialect"], ...] = ("names", "dialect")
     mode: Literal["batch", "single"] = "batch"
     """batch: numbered texts in one request, JSON Lines back; single: one text a request."""
@@ -98,19 +97,11 @@ class Params(Strict):
     @field_validator("axes")
     @classmethod
     def _two_axes(cls, axes: Axes) -> Axes:
-        if len([axis for axis in axes if axis != DIALECT]) > 1:
+        of_names = [axis for axis in axes if axis != DIALECT]
+        if len(of_names) > 1:
             raise ValueError(f"names vary on one axis; keep one beside '{DIALECT}', found {', '.join(axes)}")
-        if not [axis for axis in axes if axis != DIALECT]:
-            axes = {**cls.model_fields["axes"].get_default(call_default_factory=True), **axes}
+        axes = axes if of_names else {**_default_axes(), **axes}
         return axes if DIALECT in axes else {**axes, DIALECT: _axis("SAE", "SAE", "AAVE")}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _default_axes(cls, given: Any) -> Any:
-        """An empty ``axes`` means the default ones, and a default is checked like any other."""
-        if isinstance(given, dict) and not given.get("axes"):
-            return {**given, "axes": cls.model_fields["axes"].get_default(call_default_factory=True)}
-        return given
 
     @model_validator(mode="after")
     def _one_text_is_scored(self) -> Params:
@@ -126,87 +117,7 @@ class Params(Strict):
         return next(axis for key, axis in self.axes.items() if key != DIALECT)
 
 
-CORPUS = CorpusColumns(
-    required=("task",),
-    optional=(
-        "paradigm", "y", "text", "pair", "vignette", "name", "gender", "iteration", "domain", "valence", "prompt_id",
-    ),
-)  # fmt: skip
-"""Stored judgments, one a row: ``y`` (0 or 1) or ``text`` (what the annotator wrote), the group or the dialect,
-and what matches marked with unmarked texts: ``pair`` (with ``iteration``, where pairs are numbered anew in each), else
-``vignette`` (with ``gender`` and ``iteration``, where given)."""
-
-
-class StimuliError(AuditError):
-    """A stimulus file that cannot be used as it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    task: str
-    description: str
-    domain: str
-    valence: int
-    names: bool
-    kind: str
-    """Texts of the dialect paradigm it is asked on; "": none."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """One text to be judged, with what matches it to another."""
-
-    text: str
-    group: str
-    columns: Mapping[str, Scalar]
-
-
-@dataclass
-class _Asked:
-    """Builds prompts; a question that comes again draws anew."""
-
-    params: Params
-    frames: Mapping[str, Mapping[str, str]]
-    seen: Counter[str] = field(default_factory=Counter)
-
-    def single(self, text: _Text, task: _Task, about: Mapping[str, Scalar]) -> Prompt:
-        yes, no = self.params.answers
-        message, completion = (
-            _fill(frame, task=task.description, yes=yes, no=no, text=text.text)
-            for frame in (self.frames["single"]["message"], self.frames["single"]["completion"])
-        )
-        scored = self.params.answer == "probability"
-        return Prompt(
-            prompt_id=f"{text.columns['vignette']}/{task.task}", group=text.group,
-            messages=(Message("user", message),), completion=completion, sampling=self._sampling(1),
-            first_sample=self._again(message), candidates=self.params.answers if scored else (),
-            columns={**about, **text.columns, "yes": yes},
-        )  # fmt: skip
-
-    def batch(self, texts: Sequence[_Text], task: _Task, about: Mapping[str, Scalar], prompt_id: str) -> Prompt:
-        listed = "\n".join(f"{index}. {text.text}" for index, text in enumerate(texts, 1))
-        message, completion = (
-            _fill(frame, task=task.description, n=str(len(texts)), texts=listed)
-            for frame in (self.frames["batch"]["message"], self.frames["batch"]["completion"])
-        )
-        items = json.dumps([{"group": text.group, **text.columns} for text in texts], ensure_ascii=False)
-        return Prompt(
-            prompt_id=prompt_id, group="", messages=(Message("user", message),), completion=completion,
-            sampling=self._sampling(len(texts)), first_sample=self._again(message), columns={**about, "items": items},
-        )  # fmt: skip
-
-    def _sampling(self, n: int) -> Sampling:
-        tokens = self.params.max_tokens or (16 + 16 * n if self.params.mode == "batch" else 16)
-        return Sampling(temperature=self.params.temperature, max_tokens=tokens)
-
-    def _again(self, message: str) -> int:
-        self.seen[message] += 1
-        return self.seen[message] - 1
-
-
-def prompts(
-    stimuli: Stimuli, params: Params, rng: np.random.Generator
-) -> Iterator[list[Prompt]]:  # sent: list[list[Completion]]
+def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Generator[list[Prompt], object, None]:
     """All questions in one round.
 
     Parameters
@@ -221,200 +132,66 @@ def prompts(
     Yields
     ------
     list of Prompt
-        Single: one text each, ``group`` its group. Batch: ``group`` is "" and the column ``items`` lists, as JSON
-        and in the order in which the texts are numbered, the group and the columns of each.
+        Single: one text each, ``group`` its group. Batch: ``group`` is "", the column ``n_texts`` counts the texts,
+        and each text has columns with its number: ``group_1``, ``pair_1``, ``vignette_1``, ``name_1``, ``gender_1``,
+        ``marked_1``, ``group_2``, ...
 
     Raises
     ------
     StimuliError
         When a file lacks what the study needs.
     """
-    tasks = _tasks(stimuli.table(params.tasks_file, ("task", "description")), params.tasks_file)
-    asked = _Asked(params, _frames(stimuli.data(params.frames_file), params.frames_file))
+    tasks = read_tasks(stimuli, params.tasks_file)
+    frames = read_frames(stimuli, params.frames_file)
+    scored = params.answer == "probability"
+    requests = Requests(frames, params.answers, scored, params.temperature, params.max_tokens)
     found: list[Prompt] = []
     if "names" in params.paradigms:
-        found += _ask_names(stimuli, params, tasks, asked, rng)
+        found += _names_prompts(stimuli, params, tasks, requests, rng)
     if "dialect" in params.paradigms:
-        found += _ask_dialect(stimuli, params, tasks, asked, rng)
-    _: list[list[Completion]] = yield found  # type: ignore[misc,assignment]
+        found += _dialect_prompts(stimuli, params, tasks, requests, rng)
+    yield found
 
 
-def _ask_names(
-    stimuli: Stimuli, params: Params, tasks: Sequence[_Task], asked: _Asked, rng: np.random.Generator
+def _names_prompts(
+    stimuli: Stimuli, params: Params, tasks: Sequence[Task], requests: Requests, rng: np.random.Generator
 ) -> Iterator[Prompt]:
-    study = params.names
-    chosen = _chosen(tasks, study.tasks, "names", params.tasks_file)
-    pools = _names(stimuli.table(study.file, ("group", "name")), params.name_axis, study.file)
-    pairs = _pairs(pools, params.name_axis, _vignettes(stimuli, study, rng), study, rng)
+    study, axis = params.names, params.name_axis
+    selected = select_tasks(tasks, study.tasks, "names", params.tasks_file)
+    names = read_names(stimuli, study.file, axis)
+    vignettes = read_vignettes(stimuli, study.vignettes_file, study.vignettes, study.screen, rng)
+    iterations = name_texts(names, axis, vignettes, study.pairs, rng)
     for iteration in range(study.iterations):
-        texts = [text for pair in range(study.pairs) for text in next(pairs)(f"{iteration}-{pair}")]
-        for task in chosen:
-            about = _about("names", params.name_axis, task, iteration)
+        texts = next(iterations)
+        for task in selected:
+            about = about_task("names", axis, task, iteration)
             order = [texts[place] for place in rng.permutation(len(texts))]
             if params.mode == "single":
-                yield from (asked.single(text, task, about) for text in order)
+                yield from (requests.single(text, task, about) for text in order)
                 continue
-            for start in range(0, len(order), study.batch_size):
-                prompt_id = f"names/{task.task}/{iteration}/{start // study.batch_size}"
-                yield asked.batch(order[start : start + study.batch_size], task, about, prompt_id)
+            for number, start in enumerate(range(0, len(order), study.batch_size)):
+                prompt_id = f"names/{task.task}/{iteration}/{number}"
+                yield requests.batch(order[start : start + study.batch_size], task, about, prompt_id)
 
 
-def _ask_dialect(
-    stimuli: Stimuli, params: Params, tasks: Sequence[_Task], asked: _Asked, rng: np.random.Generator
+def _dialect_prompts(
+    stimuli: Stimuli, params: Params, tasks: Sequence[Task], requests: Requests, rng: np.random.Generator
 ) -> Iterator[Prompt]:
     study, axis = params.dialect, params.axes[DIALECT]
     table = stimuli.table(study.file, ("pair", "kind", *axis.values))
-    for task in _chosen(tasks, study.tasks, "dialect", params.tasks_file):
-        rows = table[table["kind"] == task.kind].head(study.pairs or len(table))
-        if rows.empty:
-            raise StimuliError(
-                f"{study.file}: no pair is of the kind '{task.kind}' that the task '{task.task}' is asked on"
-            )
-        texts = [
-            _Text(
-                row[dialect], dialect,
-                {"pair": row["pair"], "vignette": row["pair"], "marked": dialect != axis.unmarked},
-            )
-            for row in rows.to_dict("records")
-            for dialect in axis.values
-        ]  # fmt: skip
-        if empty := [text for text in texts if not text.text.strip()]:
-            raise StimuliError(
-                f"{study.file}: pair '{empty[0].columns['pair']}' has no {empty[0].group} text; write one"
-            )
+    for task in select_tasks(tasks, study.tasks, "dialect", params.tasks_file):
+        texts = dialect_texts(table, study.file, task, axis, study.pairs)
         if params.answer == "probability":
-            yield from (asked.single(text, task, _about("dialect", axis, task, 0)) for text in texts)
+            yield from (requests.single(text, task, about_task("dialect", axis, task, 0)) for text in texts)
             continue
         for iteration in range(study.iterations):
-            about = _about("dialect", axis, task, iteration)
+            about = about_task("dialect", axis, task, iteration)
             # with replacement: each place of a request is an independent draw from all dialects' texts
             drawn = [texts[place] for place in rng.integers(0, len(texts), size=study.batch_size)]
             if params.mode == "single":
-                yield from (asked.single(text, task, about) for text in drawn)
+                yield from (requests.single(text, task, about) for text in drawn)
             else:
-                yield asked.batch(drawn, task, about, f"dialect/{task.task}/{iteration}")
-
-
-def _about(paradigm: str, axis: Axis, task: _Task, iteration: int) -> dict[str, Scalar]:
-    return {
-        "paradigm": paradigm, "task": task.task, "domain": task.domain, "valence": task.valence,
-        "iteration": iteration, "reference": axis.unmarked,
-    }  # fmt: skip
-
-
-def _pairs(
-    pools: Mapping[str, Mapping[str, Sequence[str]]],
-    axis: Axis,
-    vignettes: Sequence[tuple[str, str]],
-    study: Names,
-    rng: np.random.Generator,
-) -> Iterator[Any]:
-    """Endless pairs: marked groups in turn, names and vignettes dealt from shuffled decks, within gender."""
-    decks = {
-        (group, gender): _deck(names, rng) for group, genders in pools.items() for gender, names in genders.items()
-    }
-    deck, groups = _deck(vignettes, rng), _deck(axis.marked, rng)
-    shared = {group: _deck(sorted(set(pools[group]) & set(pools[axis.unmarked])), rng) for group in axis.marked}
-    while True:
-        group, (vignette, pattern) = next(groups), next(deck)
-        gender = next(shared[group])
-        names = {side: next(decks[side, gender]) for side in (group, axis.unmarked)}
-        yield lambda pair, g=group, v=vignette, p=pattern, s=gender, n=names: [
-            _Text(
-                p.replace("{NAME}", name), side,
-                {"pair": pair, "vignette": v, "name": name, "gender": s, "marked": side == g},
-            )
-            for side, name in n.items()
-        ]  # fmt: skip
-
-
-def _deck(items: Sequence[Any], rng: np.random.Generator) -> Iterator[Any]:
-    """The items in random order, shuffled again each time all were dealt."""
-    while True:
-        yield from (items[place] for place in rng.permutation(len(items)))
-
-
-def _names(table: pd.DataFrame, axis: Axis, file: str) -> dict[str, dict[str, list[str]]]:
-    """Group -> gender -> names; without a column ``gender`` all names are of one."""
-    if "selected" in table:  # the table of `markedness names score`
-        table = table[table["selected"].str.lower().isin(["true", "1", "yes"])]
-    gender = table["gender"] if "gender" in table else pd.Series("", index=table.index)
-    pools: dict[str, dict[str, list[str]]] = {}
-    for group in axis.values:
-        rows = table["group"] == group
-        for name, of in zip(table.loc[rows, "name"].str.strip(), gender[rows], strict=True):
-            names = pools.setdefault(group, {}).setdefault(of, [])
-            if not name or name in names:
-                fault = f"the name {name} twice" if name else "an empty name"
-                raise StimuliError(f"{file}: {group} has {fault}; remove it")
-            names.append(name)
-        if group not in pools:
-            raise StimuliError(f"{file}: no names for the group '{group}'; add some, or correct annotation.axes")
-    for group in axis.marked:
-        if not set(pools[group]) & set(pools[axis.unmarked]):
-            raise StimuliError(f"{file}: {group} and {axis.unmarked} share no gender, so that no pair can be matched")
-    return pools
-
-
-def _vignettes(stimuli: Stimuli, study: Names, rng: np.random.Generator) -> list[tuple[str, str]]:
-    file, pools = study.vignettes_file, stimuli.data(study.vignettes_file)
-    for key in ("pattern", "a", "b"):
-        if not isinstance(pools, dict) or not pools.get(key):
-            raise StimuliError(f"{file}: '{key}' is missing; a vignette file has pattern, a, b and screen")
-    if missing := [place for place in ("{NAME}", "{A}", "{B}") if place not in pools["pattern"]]:
-        raise StimuliError(f"{file}: the pattern lacks {missing[0]}")
-    touches = screen([*pools["a"], *pools["b"]], pools.get("screen") or {}) if study.screen else []
-    if touches:
-        raise StimuliError(
-            f"{file}: '{touches[0].phrase}' touches the tasks of {touches[0].domain} by '{touches[0].word}'; reword it"
-        )
-    try:
-        return [(v.vignette, v.text) for v in compose(pools["pattern"], pools["a"], pools["b"], study.vignettes, rng)]
-    except ValueError as error:
-        raise StimuliError(f"{file}: {error}; add phrases or lower annotation.generate.names.vignettes") from error
-
-
-def _tasks(table: pd.DataFrame, file: str) -> list[_Task]:
-    tasks = []
-    for row in table.to_dict("records"):
-        if not row["task"] or not row["description"].strip():
-            raise StimuliError(f"{file}: the task '{row['task']}' lacks its name or description")
-        valence = row.get("valence") or "0"
-        if valence not in ("-1", "0", "1"):
-            raise StimuliError(f"{file}: valence of '{row['task']}' is '{valence}'; it is 1, 0 or -1")
-        tasks.append(
-            _Task(row["task"], row["description"].strip(), row.get("domain", ""), int(valence),
-                  row.get("names", "yes").lower() in ("yes", "true", "1"), row.get("dialect", ""))
-        )  # fmt: skip
-    if len({task.task for task in tasks}) < len(tasks):
-        twice = Counter(task.task for task in tasks).most_common(1)[0][0]
-        raise StimuliError(f"{file}: the task '{twice}' stands there twice; keep one")
-    return tasks
-
-
-def _chosen(tasks: Sequence[_Task], wanted: Sequence[str] | None, paradigm: str, file: str) -> list[_Task]:
-    fit = {task.task: task for task in tasks if (task.names if paradigm == "names" else task.kind)}
-    for name in wanted or ():
-        if name not in fit:
-            where = f"annotation.generate.{paradigm}.tasks"
-            raise StimuliError(f"{where}: {file} has no task '{name}' for {paradigm}; it has {', '.join(fit)}")
-    return list(fit.values()) if wanted is None else [fit[name] for name in wanted]
-
-
-def _frames(frames: Any, file: str) -> Mapping[str, Mapping[str, str]]:
-    for mode, place in (("single", "{text}"), ("batch", "{texts}")):
-        for kind in ("message", "completion"):
-            frame = (frames.get(mode) or {}).get(kind) if isinstance(frames, dict) else None
-            if not isinstance(frame, str) or "{task}" not in frame or place not in frame:
-                raise StimuliError(f"{file}: {mode}.{kind} must be a text with {{task}} and {place}")
-    return frames
-
-
-def _fill(frame: str, **words: str) -> str:
-    """Put the words in, texts last, so that braces in a text stay as they are; JSON braces are no places."""
-    for place, word in words.items():
-        frame = frame.replace("{" + place + "}", word)
-    return frame.rstrip("\n") if "texts" not in words else frame
+                yield requests.batch(drawn, task, about, f"dialect/{task.task}/{iteration}")
 
 
 def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.DataFrame:
@@ -443,7 +220,6 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     rows = rows.astype(dict.fromkeys(rows.select_dtypes(["object", "string"]), "category"))
     rows["marked"] = (rows["group"].astype(object) != rows["reference"].astype(object)).to_numpy(dtype=bool)
     if "valence" not in rows:
-        tasks = _tasks(stimuli.table(params.tasks_file, ("task", "description")), params.tasks_file)
-        valence = {task.task: task.valence for task in tasks}
+        valence = {task.task: task.valence for task in read_tasks(stimuli, params.tasks_file)}
         rows["valence"] = rows["task"].map(valence).astype("float").fillna(0).astype("int8")
     return rows

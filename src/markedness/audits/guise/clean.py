@@ -1,4 +1,4 @@
-"""Check every score: is it there, is it a probability, does it rest on enough of the distribution."""
+"""Check every score: is it present, is it a probability, does it rest on enough of the distribution."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import pandas as pd
 from pydantic import Field
 
 from markedness.records import Status, Strict, answerless_status
+
+NUMBERS, TEXTS = ("log_prob", "coverage", "cut_tokens"), ("reason", "estimator")
+"""Columns that stored scores may lack; clean adds them, so that all responses have the same columns."""
 
 
 class Params(Strict):
@@ -17,29 +20,39 @@ class Params(Strict):
 
 
 def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
-    """Add ``answer``, the ln probability where it can be used, and ``status``.
+    """Add ``answer``, the ln probability if it is usable, and ``status``.
 
-    Status is unsupported for a candidate that the model has no single token for, and unparsed for a value that
-    is no ln probability or rests on a coverage below the limit; ``reason`` says which. No row is dropped.
+    Parameters
+    ----------
+    generations
+        One scored candidate a row.
+    params
+        The smallest coverage.
+
+    Returns
+    -------
+    DataFrame
+        The same rows with ``answer`` (nats, at most 0; NaN where missing) and ``status``: unsupported for a candidate
+        that is not a single token of the model, unparsed for a value that is not a ln probability or has a coverage
+        below the limit. ``reason`` says why an answer is missing.
     """
-    rows = generations.copy()
-    score = pd.to_numeric(rows["log_prob"], errors="coerce") if "log_prob" in rows else pd.Series(np.nan, rows.index)
-    reason = rows["reason"].astype("string") if "reason" in rows else pd.Series(pd.NA, rows.index, dtype="string")
-    coverage = pd.to_numeric(rows["coverage"], errors="coerce") if "coverage" in rows else pd.Series(np.nan, rows.index)
+    rows = generations.assign(**{column: np.nan for column in (*NUMBERS, *TEXTS) if column not in generations})
+    rows = rows.assign(**{column: pd.to_numeric(rows[column], errors="coerce") for column in NUMBERS})
+    rows = rows.astype(dict.fromkeys(TEXTS, "string"))
+    score, reason = rows["log_prob"], rows["reason"]
     status = answerless_status(rows)
     open_rows = status.isna()
     missing = open_rows & score.isna()
     status[missing] = Status.UNSUPPORTED.value
     reason = reason.mask(missing & reason.isna(), "no log-probability was given")
-    thin = open_rows & ~missing & coverage.lt(params.min_coverage)
+    thin = open_rows & ~missing & rows["coverage"].lt(params.min_coverage)
     status[thin] = Status.UNPARSED.value
     reason = reason.mask(thin, f"the attributes returned cover less than {params.min_coverage:g} of the probability")
-    # a rounding error above ln 1 is let pass
+    # the tolerance allows for rounding errors above ln 1
     wrong = open_rows & ~missing & ~thin & (score.gt(1e-6) | ~np.isfinite(score))
     status[wrong] = Status.UNPARSED.value
     reason = reason.mask(wrong, "not a ln probability: it must be finite and not above 0")
-    reason = reason.mask(reason.isna() & rows["error"].notna(), rows["error"].astype("string"))
+    rows["reason"] = reason.mask(reason.isna() & rows["error"].notna(), rows["error"].astype("string"))
     rows["status"] = status.fillna(Status.OK.value)
     rows["answer"] = score.where(rows["status"].eq(Status.OK.value))
-    rows["reason"] = reason
     return rows

@@ -10,18 +10,17 @@ import numpy as np
 from markedness.records import Prompt
 
 RATIO = np.log(10) / 2
-"""ln of the planted probability ratio of a stereotype at strength 1: half a unit of q."""
+"""ln of the planted probability ratio of a stereotype at strength 1: half a unit of the log10 ratio."""
 NOISE = 0.6
-"""Standard deviation of ln p from one text to the next, of the size a small model shows."""
+"""Standard deviation of ln p from one text to the next, as large as in a small model."""
 
 
 def rule(name: str, strength: float) -> Callable[[Prompt, np.random.Generator], Sequence[float]]:
     """The control's answers: ln probabilities of the candidates.
 
-    "none": every candidate has a base rate of its own, plus noise per text that is blind to the guise.
-    "planted": after the marked guise the words that people in 1933 named most (20 % or more), the detrimental
-    words and the occupations of low prestige are more likely by a known ratio, times ``strength``; not in text sets
-    that are controls.
+    "none": every candidate has its own base rate, plus noise per text that does not depend on the guise.
+    "planted": after the marked guise the detrimental words and those with a positive ``stereotype`` are more likely
+    by a known ratio, times ``strength``; in text sets that are controls they are not.
     """
 
     def answer(prompt: Prompt, rng: np.random.Generator) -> Sequence[float]:
@@ -45,8 +44,5 @@ def _base_rate(candidate: str) -> float:
 
 def _planted(prompt: Prompt, candidate: str) -> float:
     """How much of the planted ratio a candidate gets."""
-    known = prompt.candidate_columns.get(candidate, {})
-    if float(known.get("percent_1933") or 0) >= 20 or known.get("detrimental"):
-        return 1.0
-    prestige = known.get("prestige")
-    return float(np.clip((5.3 - float(prestige)) / 2, -1, 1)) if prestige is not None and prestige == prestige else 0.0
+    columns = prompt.candidate_columns.get(candidate, {})
+    return 1.0 if columns.get("detrimental") else float(columns.get("stereotype") or 0)

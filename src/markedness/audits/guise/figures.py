@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+
+if TYPE_CHECKING:
+    from altair import TopLevelMixin
 
 SHOWN = 8
 """Attributes at each end of the ranking."""
 
 
-def charts(tables: Mapping[str, pd.DataFrame], confidence_level: float) -> dict[str, Any]:
+def charts(tables: Mapping[str, pd.DataFrame], confidence_level: float) -> dict[str, TopLevelMixin]:
     """One chart per table that has something to show."""
     made = {
         "associations": _associations(tables["stereotypes"], confidence_level),
@@ -38,10 +41,13 @@ def _associations(table: pd.DataFrame, level: float) -> Any:
     for (task, group), part in rows.groupby(["task", "group"], sort=False):
         y = alt.Y("attribute:N", sort=part["attribute"].tolist(), title=None)
         base = alt.Chart(part)
-        zero = alt.Chart(pd.DataFrame({"q": [0]})).mark_rule(strokeDash=[4, 4]).encode(x="q:Q")
-        whiskers = base.mark_rule().encode(x=alt.X("ci_low:Q", title="Association q (log10)"), x2="ci_high:Q", y=y)
+        zero = alt.Chart(pd.DataFrame({"log_ratio": [0]})).mark_rule(strokeDash=[4, 4]).encode(x="log_ratio:Q")
+        whiskers = base.mark_rule().encode(x=alt.X("ci_low:Q", title="Association (log10 ratio)"), x2="ci_high:Q", y=y)
         points = base.mark_point(filled=True).encode(
-            x="q:Q", y=y, color=colour, tooltip=["attribute", "rank", "q", "ci_low", "ci_high", "favorability"]
+            x="log_ratio:Q",
+            y=y,
+            color=colour,
+            tooltip=["attribute", "rank", "log_ratio", "ci_low", "ci_high", "favorability"],
         )
         named = f"{group}: {'texts in the guise' if task == 'traits' else 'the group named'}"
         panels.append(alt.layer(zero, whiskers, points).properties(width=210, title=named))
@@ -101,25 +107,25 @@ def _prestige(occupations: pd.DataFrame, tests: pd.DataFrame) -> Any:
     """Prestige against association, with the least squares line."""
     import altair as alt
 
-    rows = occupations.dropna(subset=["prestige", "q"])
+    rows = occupations.dropna(subset=["prestige", "log_ratio"])
     if len(rows) < 3:
         return None
     line = tests[tests["level"].eq("all")].dropna(subset=["slope"])
     points = alt.Chart(rows).mark_point().encode(
-        x=alt.X("q:Q", title="Association q with the guise (log10)"),
+        x=alt.X("log_ratio:Q", title="Association with the guise (log10 ratio)"),
         y=alt.Y("prestige:Q", title="Prestige (1 to 9)", scale=alt.Scale(zero=False)),
-        tooltip=["occupation", "q", "ci_low", "ci_high", "prestige", "group"],
+        tooltip=["occupation", "log_ratio", "ci_low", "ci_high", "prestige", "group"],
     )  # fmt: skip
     if line.empty:
         return points.properties(title="Prestige of occupations and their association with the guise")
     ends = pd.DataFrame(
         [
-            {"q": q, "prestige": row["intercept"] + row["slope"] * q, "group": row["group"]}
+            {"log_ratio": x, "prestige": row["intercept"] + row["slope"] * x, "group": row["group"]}
             for row in line.to_dict("records")
-            for q in (rows["q"].min(), rows["q"].max())
+            for x in (rows["log_ratio"].min(), rows["log_ratio"].max())
         ]
     )
-    fit = alt.Chart(ends).mark_line().encode(x="q:Q", y="prestige:Q", detail="group:N")
+    fit = alt.Chart(ends).mark_line().encode(x="log_ratio:Q", y="prestige:Q", detail="group:N")
     first = line.iloc[0]
     return (points + fit).properties(
         title={
@@ -166,12 +172,12 @@ def _features(table: pd.DataFrame, level: float) -> Any:
     if table.empty:
         return None
     rows = table.assign(kind=table["control"].map({True: "control", False: "feature"}))
-    y = alt.Y("pairs:N", sort="-x", title=None)
+    y = alt.Y("text_set:N", sort="-x", title=None)
     base = alt.Chart(rows).encode(y=y, color=alt.Color("kind:N", title=None))
     chart = base.mark_rule().encode(x=alt.X("ci_low:Q", title="Stereotype strength (log10)"), x2="ci_high:Q")
     chart += base.mark_point().encode(
         x="strength:Q",
-        tooltip=["pairs", "group", "strength", "ci_low", "ci_high", "p_adjusted", "n_prompts", "n_pairs"],
+        tooltip=["text_set", "group", "strength", "ci_low", "ci_high", "p_adjusted", "n_prompts", "n_pairs"],
     )
     chart += alt.Chart(pd.DataFrame({"strength": [0]})).mark_rule(strokeDash=[4, 4]).encode(x="strength:Q")
     return chart.properties(width=320, title=f"Stereotype strength by feature ({level:.0%} intervals)")

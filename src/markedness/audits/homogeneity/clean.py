@@ -1,25 +1,25 @@
-"""Answers to response categories, and which of them do not comply."""
+"""Response category and status of each answer."""
 
 from __future__ import annotations
 
 import pandas as pd
 from pydantic import Field
 
+from markedness.audits.homogeneity.language.categories import response_categories, word_counts
 from markedness.records import Status, Strict, answerless_status
-from markedness.text.categories import response_categories, word_counts
 from markedness.text.refusals import is_refusal
 
 TEXT_WORDS = 10
-"""So many words without a limit are a text, in which "sorry" is no refusal."""
+"""An answer without a word limit is a text from this number of words on; "sorry" in a text is no refusal."""
 
 
 class Params(Strict):
     """``homogeneity.clean``."""
 
     word_limits: dict[str, int] = Field(default_factory=dict)
-    """Cue -> most words of a compliant answer, in place of the stimuli's limit; cues without one have no limit."""
+    """Cue -> maximum number of words, instead of that of the stimuli; a cue in neither has no limit."""
     refusal_words: tuple[str, ...] = ("sorry",)
-    """An answer that contains one of these does not comply; in longer texts without a limit they may stand."""
+    """An answer that contains one of these is a refusal, unless it is a longer text without a limit."""
 
 
 def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
@@ -28,27 +28,26 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     Parameters
     ----------
     generations
-        With prompt_id (the cue), text and word_limit.
+        With prompt_id (the cue), text, finish_reason, error and word_limit (NaN: none).
     params
         Word limits and refusal words.
 
     Returns
     -------
     DataFrame
-        The same rows with answer (the response category), status and empty: an answer that is "" after
-        cleaning, punctuation or emoji alone. As published it stays a category of its own.
+        The same rows with answer (the response category), status, and empty: whether answer is "" because the text
+        has no letter or digit. As published, such answers are a category of their own.
 
     Notes
     -----
-    Published: an answer does not comply when it contains "sorry" or has more words than the cue allows. Here
-    these are told apart into refusal, unparsed and, where the token limit cut it, truncated; all are left out
+    Published: an answer does not comply when it contains "sorry" or has more words than the cue allows. Here such
+    answers are divided into refusal, unparsed and, where the token limit cut them off, truncated; all are left out
     by default.
     """
     answer = response_categories(generations["text"])
     status = answerless_status(generations)
     limit = generations["prompt_id"].map(params.word_limits).astype("Float64")
-    if "word_limit" in generations:
-        limit = limit.fillna(generations["word_limit"].astype("Float64"))
+    limit = limit.fillna(generations["word_limit"].astype("Float64"))
     declined = pd.Series(False, index=generations.index)
     for word in params.refusal_words:
         declined |= answer.str.contains(word.lower(), regex=False).fillna(False).astype(bool)

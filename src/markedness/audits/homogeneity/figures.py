@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
+if TYPE_CHECKING:
+    import altair as alt
+
 _MOST_CUES = 40
-"""More would not be read."""
+"""A chart of more cues is too long to read."""
 
 
-def figures(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """All charts whose tables are there, by file stem."""
-    charts: dict[str, Any] = {}
+def figures(tables: Mapping[str, pd.DataFrame]) -> dict[str, alt.TopLevelMixin]:
+    """File stem -> chart, of the tables that exist."""
+    charts: dict[str, alt.TopLevelMixin] = {}
     if "probability_of_differentiation" in tables:
         table = tables["probability_of_differentiation"]
         for axis in [axis for axis in table["axis"].unique() if " x " not in axis][:2]:
@@ -27,7 +30,7 @@ def figures(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     return charts
 
 
-def differentiation(table: pd.DataFrame, axis: str) -> Any:
+def differentiation(table: pd.DataFrame, axis: str) -> alt.TopLevelMixin:
     """P_d of each group in each cue, with intervals (the publication's figures 2 and 3)."""
     import altair as alt
 
@@ -40,66 +43,53 @@ def differentiation(table: pd.DataFrame, axis: str) -> Any:
     )
     bars = base.mark_rule(strokeWidth=1.5).encode(
         x=alt.X(
-            "ci_low:Q", title="Probability of differentiation (0: all answers alike)", scale=alt.Scale(domain=[0, 1])
+            "ci_low:Q",
+            title="Probability of differentiation (0: all answers are the same)",
+            scale=alt.Scale(domain=[0, 1]),
         ),
         x2="ci_high:Q",
     )
     points = base.mark_point().encode(x="pd:Q", tooltip=["cue", "group", "pd", "ci_low", "ci_high", "n", "n_clusters"])
     title = alt.Title(f"Variety of answers by {axis}", subtitle="Median and 95 % interval over resampled names")
-    return (bars + points).properties(title=title, height=alt.Step(9))
+    return alt.layer(bars, points).properties(title=title, height=alt.Step(9))
 
 
-def forest(effects: pd.DataFrame, pooled: pd.DataFrame) -> Any:
-    """Cohen's d of each cue, and the pooled effect as a diamond, for each comparison of one axis."""
+def forest(effects: pd.DataFrame, pooled: pd.DataFrame) -> alt.TopLevelMixin:
+    """Cohen's d of each cue, and the pooled effect as a diamond, for each comparison of a single axis."""
     import altair as alt
 
     single = ~effects["axis"].str.contains(" x ", regex=False)
     own = effects[single & effects["cue"].isin(effects["cue"].unique()[:_MOST_CUES])]
     order = [*_words(own["cue"]).unique(), "all cues"]
     columns = ["comparison", "cue", "d", "ci_low", "ci_high"]
-    cues = own.assign(cue=_words(own["cue"]))[[*columns, "z", "q"]].dropna(subset=["d"])
+    cues = own.assign(cue=_words(own["cue"]))[[*columns, "z", "p_adjusted"]].dropna(subset=["d"])
     whole = pooled[pooled["comparison"].isin(own["comparison"])].assign(cue="all cues")[[*columns, "i2", "k"]]
     y = alt.Y("cue:N", title=None, sort=order)
     x = alt.X("ci_low:Q", title="Cohen's d")
-    cues["found"] = cues["q"].lt(0.05).map({True: "yes", False: "no"})
+    cues["found"] = cues["p_adjusted"].lt(0.05).map({True: "yes", False: "no"})
     base = alt.Chart(pd.concat([cues.assign(pooled=False), whole.assign(pooled=True)], ignore_index=True))
     zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
     bars = base.mark_rule(strokeWidth=2, color="#6E6E6E").encode(y=y, x=x, x2="ci_high:Q")
-    points = (
-        base.transform_filter("!datum.pooled")
-        .mark_point(size=40)
-        .encode(
-            y=y,
-            x="d:Q",
-            color=alt.Color(
-                "found:N",
-                title="Bootstrap q < 0.05",
-                scale=alt.Scale(domain=["yes", "no"], range=["#D55E00", "#8C959C"]),
-            ),
-            tooltip=["comparison", "cue", "d", "ci_low", "ci_high", "z", "q"],
-        )
-    )
-    diamond = (
-        base.transform_filter("datum.pooled")
-        .mark_point(shape="diamond", size=140, color="#0072B2")
-        .encode(y=y, x="d:Q", tooltip=["comparison", "d", "ci_low", "ci_high", "i2", "k"])
-    )
+    found = alt.Scale(domain=["yes", "no"], range=["#D55E00", "#8C959C"])
+    color = alt.Color("found:N", title="Bootstrap, adjusted p < 0.05", scale=found)
+    points = base.transform_filter("!datum.pooled").mark_point(size=40)
+    points = points.encode(y=y, x="d:Q", color=color, tooltip=[*columns, "z", "p_adjusted"])
+    diamond = base.transform_filter("datum.pooled").mark_point(shape="diamond", size=140, color="#0072B2")
+    diamond = diamond.encode(y=y, x="d:Q", tooltip=["comparison", "d", "ci_low", "ci_high", "i2", "k"])
     title = alt.Title(
         "Effects by cue and pooled",
         subtitle=[
-            "Positive: the second group has less variety. Lines are the published intervals: they shrink with the",
-            "number of replicates and are no sampling error; colour says what the bootstrap of the difference finds",
+            "Positive: the second group has less variety. Lines are the published intervals, which shrink with the",
+            "number of replicates and are no sampling error. The colour is the result of the bootstrap",
         ],
     )
     layers = alt.layer(zero, bars, points, diamond).properties(width=200, height=alt.Step(13))
-    comparisons = list(dict.fromkeys(own["comparison"]))
-    return layers.facet(facet=alt.Facet("comparison:N", title=None, sort=comparisons), columns=2).properties(
-        title=title
-    )
+    facet = alt.Facet("comparison:N", title=None, sort=list(dict.fromkeys(own["comparison"])))
+    return layers.facet(facet=facet, columns=2).properties(title=title)
 
 
-def differences(table: pd.DataFrame) -> Any:
-    """Mean difference over cues with its interval, on the band where permuted labels lie."""
+def differences(table: pd.DataFrame) -> alt.TopLevelMixin:
+    """Mean difference over cues with its interval, and its range under permuted labels as a band."""
     import altair as alt
 
     base = alt.Chart(table).encode(y=alt.Y("comparison:N", title=None, sort=None))
@@ -110,16 +100,14 @@ def differences(table: pd.DataFrame) -> Any:
     bars = base.mark_rule(strokeWidth=2, color="#0072B2").encode(x="ci_low:Q", x2="ci_high:Q")
     points = base.mark_point().encode(
         x="difference:Q",
-        tooltip=["comparison", "difference", "ci_low", "ci_high", "null_low", "null_high", "p", "q"],
+        tooltip=["comparison", "difference", "ci_low", "ci_high", "null_low", "null_high", "p", "p_adjusted"],
     )
-    title = alt.Title(
-        "Mean differences over cues", subtitle="Grey: 95 % of differences after names have swapped labels"
-    )
-    return (band + bars + points).properties(title=title, height=alt.Step(26))
+    title = alt.Title("Mean differences over cues", subtitle="Grey: 95 % of the differences under permuted labels")
+    return alt.layer(band, bars, points).properties(title=title, height=alt.Step(26))
 
 
-def similarity(table: pd.DataFrame) -> Any:
-    """Mean pairwise cosine of each group, with intervals."""
+def similarity(table: pd.DataFrame) -> alt.TopLevelMixin:
+    """Mean cosine of two texts of a group, with intervals."""
     import altair as alt
 
     base = alt.Chart(table).encode(y=alt.Y("group:N", title=None, sort=None))
@@ -129,7 +117,7 @@ def similarity(table: pd.DataFrame) -> Any:
     )
     points = base.mark_point().encode(x="mean_cosine:Q", tooltip=["group", "mean_cosine", "ci_low", "ci_high", "n"])
     title = alt.Title("Similarity of texts within a group", subtitle="Mean and 95 % interval over prompts")
-    return (bars + points).properties(title=title, height=alt.Step(18))
+    return alt.layer(bars, points).properties(title=title, height=alt.Step(18))
 
 
 def _words(cues: pd.Series) -> pd.Series:

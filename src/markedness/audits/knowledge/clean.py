@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from markedness.audits.knowledge.design.triples import read_judgment, read_list, read_triples
 from markedness.records import Status, Strict, answerless_status
-from markedness.text.triples import read_judgment, read_list, read_triples
 
 _STATUS = {"": Status.OK, "refusal": Status.REFUSAL, "cut off": Status.TRUNCATED}
 """By the reason that `read_triples` gives; any other is UNPARSED."""

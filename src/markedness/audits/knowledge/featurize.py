@@ -2,82 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from markedness.records import AuditError, Status, Strict
-from markedness.text.classifiers import ClassifierError
-from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError
-from markedness.text.scorers import (
-    MASK,
-    REGARD,
-    ModelRegard,
-    ModelToxicity,
-    ModerationEndpoint,
-    OfflineRegard,
-    OfflineToxicity,
-    ProfanityCheck,
-    Scorer,
-    ScorerError,
+from markedness.audits.knowledge.language.choice import (
+    RegardParams,
+    ToxicityParams,
+    regard_scorer,
+    service_scores,
+    toxicity_scorer,
 )
-from markedness.text.topics import NO_TOPIC, fit_topics
+from markedness.audits.knowledge.language.classifiers import ClassifierError
+from markedness.audits.knowledge.language.scorers import MASK, REGARD, ScorerError
+from markedness.audits.knowledge.language.topics import NO_TOPIC, fit_topics
+from markedness.records import AuditError, Features, Status, Stimuli, Strict, TextScorer
+from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError
 
 JUDGE = "judge (the audited model)"
 """Name of the scorer whose judgments are part of the crawl."""
-
-
-class RegardParams(Strict):
-    """Who says how a triple speaks of its subject."""
-
-    scorer: Literal["offline", "transformers", "judge"] = "offline"
-    """offline: sentence embeddings and logistic regression; transformers: a text-classification model; judge: the
-    audited model itself, asked at the end of the crawl (``generate.judge: true``)."""
-    path: str = ""
-    """transformers: local folder or hub id."""
-    revision: str | None = None
-    labels: dict[str, Literal["negative", "neutral", "positive"]] | None = None
-    """transformers: the model's label -> ours."""
-    mask_subject: bool = False
-    """transformers: read "They" in place of the subject; the offline scorer always does."""
-
-    @model_validator(mode="after")
-    def _complete(self) -> RegardParams:
-        if self.scorer == "transformers" and not self.path:
-            raise ValueError("scorer 'transformers' needs path: a local folder or a hub id")
-        return self
-
-
-class ToxicityParams(Strict):
-    """Who says how toxic a triple is."""
-
-    scorer: Literal["offline", "profanity_check", "transformers", "http"] = "offline"
-    """offline: sentence embeddings and logistic regression; profanity_check: alt-profanity-check; transformers: a
-    text-classification model; http: a moderation service."""
-    path: str = ""
-    """transformers: local folder or hub id."""
-    revision: str | None = None
-    label: str = "identity_attack"
-    """transformers: the label whose probability is read."""
-    url: str = ""
-    """http: the address requests go to."""
-    protocol: Literal["perspective", "openai"] = "perspective"
-    attribute: str = "IDENTITY_ATTACK"
-    """http: the attribute or category whose score is read."""
-    api_key_env: str = ""
-    """http: name of the environment variable with the key."""
-    concurrency: int = Field(default=4, ge=1)
-    mask_subject: bool = False
-    """transformers, http: read "They" in place of the subject; the offline scorers always do."""
-
-    @model_validator(mode="after")
-    def _complete(self) -> ToxicityParams:
-        needed = {"transformers": "path", "http": "url"}.get(self.scorer)
-        if needed and not getattr(self, needed):
-            raise ValueError(f"scorer '{self.scorer}' needs {needed}")
-        return self
 
 
 class TopicParams(Strict):
@@ -109,7 +54,9 @@ class Params(Strict):
     topics: TopicParams = TopicParams()
 
 
-def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
+def featurize(
+    responses: pd.DataFrame, params: Params, stimuli: Stimuli, score_texts: TextScorer | None = None
+) -> Features:
     """Score the triples.
 
     Parameters
@@ -118,15 +65,20 @@ def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
         See `clean.clean`.
     params
         See `Params`.
+    stimuli
+        Not read.
+    score_texts
+        Asks a service over HTTP; needed where ``toxicity.scorer`` is http.
 
     Returns
     -------
-    DataFrame
-        One answer of the crawl a row (lists and judgments are folded in), invalid ones too, so that they can be
-        counted: prompt_id, group, class, subject, reference, predicate, object, round, strategy, arm, analysed (belongs
-        to the arm that is analysed), planned, attempt, status, reason, cut, duplicate, included (the measures read
-        it), regard (negative, neutral, positive; missing: not scored), regard_scorer, toxicity (in [0, 1]),
-        toxicity_scorer, topic (missing: not included, another arm, or a class too small; -1: near no topic),
+    Features
+        ``triples``: one answer of the crawl a row (lists and judgments are folded in), invalid ones too, so that they
+        can be counted: prompt_id, group, class, subject, reference, predicate, object, round, strategy, arm, analysed
+        (belongs to the arm that is analysed), planned, attempt, status, reason, cut, duplicate, included (the
+        measures read it), regard (negative, neutral, positive; missing: not scored), regard_scorer, toxicity (in [0,
+        1]), toxicity_scorer, toxicity_reason (why a service gave no score),
+        topic (missing: not included, another arm, or a class too small; -1: near no topic),
         topic_words, topic_stability (mean adjusted Rand index over seeds), topic_model.
     """
     crawled = responses[~responses["strategy"].isin(["list", "judge"])]
@@ -138,57 +90,54 @@ def featurize(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
     table = table.astype({"round": "int64", "planned": "int64", "attempt": "int64", "analysed": "bool"})
     left_out = table["duplicate"] & ("duplicate" in params.exclude)
     table["included"] = (table["status"].eq(Status.OK.value) & ~left_out).astype(bool)
+    try:
+        scored = _scored(table, responses, params, score_texts)
+        return Features({"triples": _with_topics(scored, params.topics)})
+    except (ClassifierError, EmbeddingError, ScorerError) as error:
+        raise AuditError(f"knowledge.featurize: {error}") from error
+
+
+def _scored(
+    table: pd.DataFrame, responses: pd.DataFrame, params: Params, score_texts: TextScorer | None
+) -> pd.DataFrame:
+    """With regard and toxicity of the included triples, and who scored them."""
     scored = table.index[table["included"]]
     named = (table["subject"] + " " + table["predicate"] + " " + table["object"]).loc[scored].tolist()
     masked = (MASK + " " + table["predicate"] + " " + table["object"]).loc[scored].tolist()
     regard = pd.Series(pd.NA, index=table.index, dtype="string")
     toxicity = pd.Series(np.nan, index=table.index, dtype="float64")
-    try:
-        if params.regard.scorer == "judge":
-            regard.loc[scored] = _judgments(responses, table.loc[scored])
-            table["regard_scorer"] = JUDGE
-        else:
-            scorer = _regard(params.regard)
-            labels = scorer(masked if scorer.masked else named)
-            regard.loc[scored] = [label if label in REGARD else pd.NA for label in labels]
-            table["regard_scorer"] = scorer.name
-        scorer = _toxicity(params.toxicity)
+    reason = pd.Series(pd.NA, index=table.index, dtype="string")
+    if params.regard.scorer == "judge":
+        regard_name = JUDGE
+        regard.loc[scored] = _judgments(responses, table.loc[scored])
+    else:
+        scorer = regard_scorer(params.regard)
+        regard_name = scorer.name
+        labels = scorer(masked if scorer.masked else named)
+        regard.loc[scored] = [label if label in REGARD else pd.NA for label in labels]
+    if params.toxicity.scorer == "http":
+        texts = masked if params.toxicity.mask_subject else named
+        toxicity_name, found = service_scores(params.toxicity, texts, score_texts)
+        toxicity.loc[scored] = np.array([one.value for one in found])
+        reason.loc[scored] = [one.reason for one in found]
+    else:
+        scorer = toxicity_scorer(params.toxicity)
+        toxicity_name = scorer.name
         toxicity.loc[scored] = np.asarray(scorer(masked if scorer.masked else named), dtype=float)
-        table = table.assign(regard=regard, toxicity=toxicity, toxicity_scorer=scorer.name)
-        return _with_topics(table, params.topics)
-    except (ClassifierError, EmbeddingError, ScorerError) as error:
-        raise AuditError(f"knowledge.featurize: {error}") from error
+    return table.assign(
+        regard_scorer=regard_name, regard=regard, toxicity=toxicity, toxicity_scorer=toxicity_name,
+        toxicity_reason=reason,
+    )  # fmt: skip
 
 
-def _regard(params: RegardParams) -> Scorer:
-    if params.scorer == "transformers":
-        return ModelRegard(params.path, params.revision, params.labels, params.mask_subject)
-    return OfflineRegard()
-
-
-def _toxicity(params: ToxicityParams) -> Scorer:
-    match params.scorer:
-        case "transformers":
-            return ModelToxicity(params.path, params.label, params.revision, params.mask_subject)
-        case "http":
-            return ModerationEndpoint(
-                params.url, params.protocol, params.attribute, params.api_key_env, params.concurrency,
-                masked=params.mask_subject,
-            )  # fmt: skip
-        case "profanity_check":
-            return ProfanityCheck()
-        case _:
-            return OfflineToxicity()
-
-
-def _judgments(responses: pd.DataFrame, triples: pd.DataFrame) -> Any:
+def _judgments(responses: pd.DataFrame, triples: pd.DataFrame) -> list[str]:
     """The judgment of each triple, from the crawl's last round."""
     key = ["class", "subject", "predicate", "object"]
     judged = responses[responses["strategy"].eq("judge")]
     if judged.empty:
         raise ScorerError("regard by 'judge' has no judgments to read: set knowledge.generate.judge to true")
     answers = judged[judged["status"].eq(Status.OK.value)].drop_duplicates(key)
-    return triples[key].merge(answers[[*key, "answer"]], on=key, how="left")["answer"].astype("string").to_numpy()
+    return triples[key].merge(answers[[*key, "answer"]], on=key, how="left")["answer"].astype("string").tolist()
 
 
 def _with_topics(table: pd.DataFrame, params: TopicParams) -> pd.DataFrame:

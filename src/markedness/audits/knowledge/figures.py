@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from markedness.text.graph import knowledge_graph, layout, shown
+from markedness.audits.knowledge.estimators.graph import knowledge_graph, layout, shown
 
 _REGARD = ("negative", "neutral", "positive")
 _COLOURS = ("#D55E00", "#9AA5AE", "#0072B2")

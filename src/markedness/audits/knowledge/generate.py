@@ -1,43 +1,38 @@
-"""The crawl: round 0 completes "<subject> <predicate>", later rounds show earlier triples and ask for more.
+"""The crawl: round 0 completes "<subject> <predicate>"; later rounds show earlier triples and ask for more.
 
-Rows of one study may hold several crawls of the same subjects (``arms``: with and without the augmentations);
-the first arm is the one that is analysed, the others show what the augmentation does.
+One study may crawl the same subjects several times (``arms``: with and without the augmentations). The first arm
+is analysed; the others show the effect of the augmentations.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator
 
+from markedness.audits.knowledge.design.corpus import as_crawl
+from markedness.audits.knowledge.design.examples import object_examples, relation_examples
+from markedness.audits.knowledge.design.subjects import classes, label, with_listed
+from markedness.audits.knowledge.design.triples import Triple, outcomes
+from markedness.audits.knowledge.design.wording import Arm, Question, Wording, judge_prompts, list_prompts
 from markedness.records import (
-    UNSUPPORTED,
-    AuditError,
     Axes,
-    Axis,
     Completion,
-    CorpusColumns,
     Message,
     Prompt,
     Sampling,
+    Scalar,
     Stimuli,
     Strict,
-    Value,
 )
-from markedness.text.triples import fold, read_list, read_triples
 
-Arm = Literal["both", "initial", "expansion", "none"]
-Crawl = Generator[list[Prompt], list[list[Completion]], Any]
-
-CORPUS = CorpusColumns(
-    required=("subject", "predicate", "object"), optional=("class", "round", "strategy", "arm", "prompt_id")
-)
-"""Triples that exist already: one a row."""
+Answers = Sequence[Sequence[Completion]]
+Rounds = Generator[list[Prompt], Answers, None]
 
 
 class Params(Strict):
@@ -85,31 +80,21 @@ class Params(Strict):
 
 @dataclass(frozen=True)
 class _Task:
-    """One triple to be drawn: who, how, in which crawl."""
+    """One triple to be drawn."""
 
     arm: Arm
     axis: str
     subject: str
-    strategy: str
+    strategy: Literal["initial", "relation", "object"]
     predicate: str = ""
 
 
-@dataclass(frozen=True)
-class _Triple:
-    subject: str
-    predicate: str
-    object: str
+def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Rounds:
+    """Crawl all classes together: one list of prompts per round, and one per redraw of its invalid answers.
 
-
-_Pools = dict[tuple[str, str], list[_Triple]]
-
-
-def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Crawl:
-    """Crawl all classes side by side, one list of prompts a round and one per redraw of what was invalid.
-
-    Every choice has a generator of its own, seeded by round, place and attempt, so that a resumed crawl makes
-    the same choices whatever the ledger holds. The crawl ends: each triple is drawn at most
-    1 + ``max_resamples`` times, and a request that failed for good is not drawn again.
+    Every choice of examples has its own random generator, seeded by round, task and attempt, so that a resumed
+    crawl makes the same choices whatever the ledger contains. The crawl ends: each triple is drawn at most
+    1 + ``max_resamples`` times, and a request that failed for good is not repeated.
 
     Parameters
     ----------
@@ -127,322 +112,120 @@ def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Crawl
         its class), predicate (where given), round, strategy (initial, relation, object; list, judge), arm,
         analysed, attempt, planned (triples asked for per subject and arm), invalid_words.
     """
-    words = stimuli.data("prompts.yaml")
+    wording = Wording.read(stimuli)
     seed = int(rng.integers(2**63))
-    asked: Counter[tuple[str | None, tuple[Message, ...]]] = Counter()
-    axes = yield from _with_dynamic(_axes(stimuli, params), params, words, asked)
-    predicates = params.predicates or tuple(words["predicates"])
-    pools: _Pools = defaultdict(list)
+    axes = classes(stimuli, params.axes, params.dynamic_subjects)
+    if params.dynamic_subjects:
+        sampling = Sampling(params.temperature, params.top_p, 16 * params.max_tokens, ("\n\n",))
+        answers = yield list_prompts(wording.listing, params.dynamic_subjects, sampling, params.lists)
+        texts = [[completion.text or "" for completion in completions] for completions in answers]
+        axes = with_listed(axes, dict(zip(params.dynamic_subjects, texts, strict=True)), params.list_votes)
+    crawl = _Crawl(axes, params, wording, seed)
     for number in range(params.rounds + 1):
-        tasks = _tasks(axes, params, predicates, number)
-        found: dict[int, _Triple] = {}
+        yield from crawl.round(number)
+    if params.judge:
+        analysed = {axis: crawl.pools[params.arms[0], axis] for axis in axes}
+        if asking := judge_prompts(wording.judge, axes, analysed):
+            yield asking
+
+
+class _Crawl:
+    """The state of a crawl: the triples so far, and how often each prompt was sent."""
+
+    def __init__(self, axes: Axes, params: Params, wording: Wording, seed: int) -> None:
+        self.axes = axes
+        self.params = params
+        self.wording = wording
+        self.seed = seed
+        self.predicates = params.predicates or wording.predicates
+        self.pools: defaultdict[tuple[Arm, str], list[Triple]] = defaultdict(list)
+        """(arm, class) -> its triples so far."""
+        self.sent: Counter[tuple[str | None, tuple[Message, ...]]] = Counter()
+
+    def round(self, number: int) -> Rounds:
+        """Ask for the triples of one round, again where the answer was invalid, and add the valid ones."""
+        tasks = [task for arm in self.params.arms for axis in self.axes for task in self.tasks(arm, axis, number)]
+        found: dict[int, Triple] = {}
         pending = list(range(len(tasks)))
-        for attempt in range(params.max_resamples + 1):
-            asking: list[tuple[int, Prompt]] = []
+        for attempt in range(self.params.max_resamples + 1):
+            asking: dict[int, Prompt] = {}
             for place in pending:
-                choices = np.random.default_rng([seed, number, place, attempt])
-                text = _text(tasks[place], axes, pools, params, words, choices)
-                if text is not None:
-                    columns = _columns(tasks[place], axes, params, predicates, number, attempt, text[1])
-                    asking.append((place, _prompt(tasks[place], text, columns, params, words, asked)))
+                rng = np.random.default_rng([self.seed, number, place, attempt])
+                asked = self.question(tasks[place], rng)
+                if asked is not None:
+                    asking[place] = self.prompt(tasks[place], *asked, number, attempt)
             if not asking:
                 break
-            answers = yield [prompt for _, prompt in asking]
-            pending = []
-            for (place, _), (kind, triple) in zip(asking, _read(asking, answers), strict=True):
-                if kind == "invalid":
-                    pending.append(place)
-                elif triple is not None:
-                    found[place] = triple
+            answers = yield list(asking.values())
+            became = dict(zip(asking, outcomes(list(asking.values()), answers), strict=True))
+            pending = [place for place, outcome in became.items() if outcome == "invalid"]
+            found |= {place: outcome for place, outcome in became.items() if isinstance(outcome, Triple)}
         for place in sorted(found):
-            pools[tasks[place].arm, tasks[place].axis].append(found[place])
-    if params.judge:
-        yield from _judged(axes, pools, params, words)
+            self.pools[tasks[place].arm, tasks[place].axis].append(found[place])
 
+    def tasks(self, arm: Arm, axis: str, number: int) -> list[_Task]:
+        """The triples of one class in one round."""
+        tasks = []
+        for subject in self.axes[axis].values:
+            if number == 0:
+                given = [_Task(arm, axis, subject, "initial", predicate) for predicate in self.predicates]
+                tasks += [task for task in given for _ in range(self.params.completions)]
+            else:
+                tasks += [_Task(arm, axis, subject, "relation")] * self.params.draws
+                tasks += [_Task(arm, axis, subject, "object")] * self.params.draws
+        return tasks
 
-def _axes(stimuli: Stimuli, params: Params) -> Axes:
-    """The classes of params, or those of subjects.csv."""
-    if params.axes or params.dynamic_subjects.keys() - set(_default_classes(stimuli)):
-        return dict(params.axes)
-    return _default_classes(stimuli)
-
-
-def _default_classes(stimuli: Stimuli) -> Axes:
-    table = stimuli.table("subjects.csv", ("class", "subject", "unmarked"))
-    axes: Axes = {}
-    for name, rows in table.groupby("class", sort=False):
-        unmarked = rows.loc[rows["unmarked"].ne(""), "subject"]
-        if len(unmarked) != 1 or len(rows) < 2:
-            raise AuditError(
-                f"subjects.csv: class '{name}' has {len(rows)} subjects and {len(unmarked)} unmarked; "
-                "give it at least two subjects and mark one"
-            )
-        axes[str(name)] = Axis(unmarked=unmarked.iloc[0], values={subject: Value() for subject in rows["subject"]})
-    return axes
-
-
-def _label(axes: Axes, axis: str, key: str) -> str:
-    return axes[axis].values[key].label or key
-
-
-def _tasks(axes: Axes, params: Params, predicates: Sequence[str], number: int) -> list[_Task]:
-    tasks = []
-    for arm in params.arms:
-        for axis, of_class in axes.items():
-            for subject in of_class.values:
-                if number == 0:
-                    tasks += [
-                        _Task(arm, axis, subject, "initial", predicate)
-                        for predicate in predicates
-                        for _ in range(params.completions)
-                    ]
-                else:
-                    tasks += [_Task(arm, axis, subject, "relation")] * params.draws
-                    tasks += [_Task(arm, axis, subject, "object")] * params.draws
-    return tasks
-
-
-def _text(
-    task: _Task, axes: Axes, pools: _Pools, params: Params, words: Mapping[str, Any], rng: np.random.Generator
-) -> tuple[str, str] | None:
-    """What is asked, without its frame, and the predicate it gives; None when there is nothing to show."""
-    subject = _label(axes, task.axis, task.subject)
-    if task.strategy == "initial":
-        sentence = f"{subject} {task.predicate}"
-        if task.arm in ("both", "initial"):
-            augmentation = words["initial_augmentation"]
-            sentence = f"{augmentation.get(task.axis, augmentation['general'])} {sentence}"
-        return sentence, task.predicate
-    pool = [triple for triple in pools[task.arm, task.axis] if triple.subject != subject]
-    size = min(params.examples, len(axes[task.axis].values) - 1)
-    if not pool:
-        return None
-    if task.strategy == "relation":
-        shown, predicate = relation_examples(pool, size, rng), ""
-        last = words["ask_relation"].format(subject=subject)
-    else:
-        shown = object_examples(pools[task.arm, task.axis], subject, size, rng)
-        predicate = shown[0].predicate
-        last = words["ask_object"].format(subject=subject, predicate=predicate)
-    lines = [words["example"].format(subject=t.subject, predicate=t.predicate, object=t.object) for t in shown]
-    text = "\n".join([*lines, last])
-    if task.arm in ("both", "expansion"):
-        text = f"{words['expansion_augmentation']}\n\n{text}"
-    return text, predicate
-
-
-def relation_examples(pool: Sequence[_Triple], size: int, rng: np.random.Generator) -> list[_Triple]:
-    """Up to ``size`` triples of pairwise different subject and predicate (section 3.2.1)."""
-    shown: list[_Triple] = []
-    for index in rng.permutation(len(pool)):
-        triple = pool[index]
-        if all(triple.subject != t.subject and fold(triple.predicate) != fold(t.predicate) for t in shown):
-            shown.append(triple)
-        if len(shown) == size:
-            break
-    return shown
-
-
-def object_examples(pool: Sequence[_Triple], subject: str, size: int, rng: np.random.Generator) -> list[_Triple]:
-    """Up to ``size`` triples of one predicate and pairwise different other subjects (section 3.2.2).
-
-    The predicate is drawn with probability proportional to 1 / its frequency among all triples so far, of
-    those predicates that another subject has.
-    """
-    frequency = Counter(fold(triple.predicate) for triple in pool)
-    others = [triple for triple in pool if triple.subject != subject]
-    names = list(dict.fromkeys(fold(triple.predicate) for triple in others))
-    weights = np.array([1 / frequency[name] for name in names])
-    chosen = names[int(rng.choice(len(names), p=weights / weights.sum()))]
-    shown: list[_Triple] = []
-    candidates = [triple for triple in others if fold(triple.predicate) == chosen]
-    for index in rng.permutation(len(candidates)):
-        if all(candidates[index].subject != triple.subject for triple in shown):
-            shown.append(candidates[index])
-        if len(shown) == size:
-            break
-    return shown
-
-
-def _columns(
-    task: _Task, axes: Axes, params: Params, predicates: Sequence[str], number: int, attempt: int, predicate: str
-) -> dict[str, Any]:
-    of_class = axes[task.axis]
-    return {
-        "class": task.axis,
-        "subject": _label(axes, task.axis, task.subject),
-        "reference": _label(axes, task.axis, of_class.unmarked),
-        "place": list(of_class.values).index(task.subject),
-        "predicate": predicate or None,
-        "round": number,
-        "strategy": task.strategy,
-        "arm": task.arm,
-        "analysed": task.arm == params.arms[0],
-        "attempt": attempt,
-        "planned": len(predicates) * params.completions + 2 * params.rounds * params.draws,
-        "invalid_words": " ".join(params.invalid_words),
-    }
-
-
-def _prompt(
-    task: _Task,
-    text: tuple[str, str],
-    columns: dict[str, Any],
-    params: Params,
-    words: Mapping[str, Any],
-    asked: Counter[tuple[str | None, tuple[Message, ...]]],
-) -> Prompt:
-    """One prompt for both kinds of model; asked before, it counts on from its last sample."""
-    part, key = ("initial", "sentence") if task.strategy == "initial" else ("expansion", "lines")
-    completion = words["frames"][params.frame][part].replace(f"{{{key}}}", text[0])
-    messages = (Message("user", words["frames"]["chat"][part].replace(f"{{{key}}}", text[0])),)
-    asked[completion, messages] += 1
-    slot = task.predicate if task.strategy == "initial" else task.strategy
-    return Prompt(
-        prompt_id="/".join((task.axis, task.arm, str(columns["round"]), slot)),
-        group=task.subject,
-        messages=messages,
-        completion=completion,
-        sampling=Sampling(params.temperature, params.top_p, params.max_tokens, ("\n",)),
-        first_sample=asked[completion, messages] - 1,
-        columns=columns,
-    )
-
-
-def _read(
-    asking: Sequence[tuple[int, Prompt]], answers: Sequence[Sequence[Completion]]
-) -> Iterator[tuple[Literal["valid", "invalid", "failed"], _Triple | None]]:
-    """What became of each answer; "failed" answers are not worth asking again."""
-    prompts = [prompt for _, prompt in asking]
-    completions = [completion for (completion,) in answers]
-    read = read_triples(
-        pd.DataFrame(
-            {
-                "text": [completion.text for completion in completions],
-                "finish_reason": [completion.finish_reason for completion in completions],
-                "subject": [prompt.columns["subject"] for prompt in prompts],
-                "predicate": [prompt.columns["predicate"] for prompt in prompts],
-                "invalid_words": [prompt.columns["invalid_words"] for prompt in prompts],
-            }
-        )
-    )
-    for prompt, completion, row in zip(prompts, completions, read.itertuples(index=False), strict=True):
-        if completion.error is not None or completion.finish_reason == UNSUPPORTED:
-            yield "failed", None
-        elif row.reason:
-            yield "invalid", None
+    def question(self, task: _Task, rng: np.random.Generator) -> tuple[Question, str] | None:
+        """The question and the predicate that it gives ("": the model names it); None without examples to show."""
+        subject, frame = label(self.axes, task.axis, task.subject), self.params.frame
+        if task.strategy == "initial":
+            sentence = self.wording.sentence(subject, task.predicate, task.axis, task.arm)
+            return self.wording.framed("initial", sentence, frame), task.predicate
+        pool = self.pools[task.arm, task.axis]
+        others = [triple for triple in pool if triple.subject != subject]
+        if not others:
+            return None
+        size = min(self.params.examples, len(self.axes[task.axis].values) - 1)
+        if task.strategy == "relation":
+            shown, predicate = relation_examples(others, size, rng), ""
+            last = self.wording.ask_relation.format(subject=subject)
         else:
-            yield "valid", _Triple(str(prompt.columns["subject"]), str(row.predicate), str(row.object))
+            shown = object_examples(pool, subject, size, rng)
+            predicate = shown[0].predicate
+            last = self.wording.ask_object.format(subject=subject, predicate=predicate)
+        return self.wording.framed("expansion", self.wording.lines(shown, last, task.arm), frame), predicate
 
-
-# ---------------------------------------------------------------- dynamic subjects, judge
-
-
-def _with_dynamic(
-    axes: Axes,
-    params: Params,
-    words: Mapping[str, Any],
-    asked: Counter[tuple[str | None, tuple[Message, ...]]],
-) -> Generator[list[Prompt], list[list[Completion]], Axes]:
-    """The axes with the subjects that enough of the model's own lists name (appendix A.2.1)."""
-    if not params.dynamic_subjects:
-        return axes
-    asking = [
-        Prompt(
-            prompt_id=f"{axis}/list",
-            group="",
-            messages=(Message("user", words["list"]["chat"].format(plural=plural)),),
-            completion=words["list"]["completion"].format(plural=plural),
-            sampling=Sampling(params.temperature, params.top_p, 16 * params.max_tokens, ("\n\n",)),
-            samples=params.lists,
-            columns={"class": axis, "strategy": "list", "analysed": False},
+    def prompt(self, task: _Task, question: Question, predicate: str, number: int, attempt: int) -> Prompt:
+        """The prompt of one task; a repeated prompt gets the next ``first_sample``."""
+        key = (question.completion, question.messages)
+        self.sent[key] += 1
+        of_class, params = self.axes[task.axis], self.params
+        columns: dict[str, Scalar] = {
+            "class": task.axis,
+            "subject": label(self.axes, task.axis, task.subject),
+            "reference": label(self.axes, task.axis, of_class.unmarked),
+            "place": list(of_class.values).index(task.subject),
+            "predicate": predicate or None,
+            "round": number,
+            "strategy": task.strategy,
+            "arm": task.arm,
+            "analysed": task.arm == params.arms[0],
+            "attempt": attempt,
+            "planned": len(self.predicates) * params.completions + 2 * params.rounds * params.draws,
+            "invalid_words": " ".join(params.invalid_words),
+        }
+        slot = task.predicate if task.strategy == "initial" else task.strategy
+        return Prompt(
+            prompt_id="/".join((task.axis, task.arm, str(number), slot)),
+            group=task.subject,
+            messages=question.messages,
+            completion=question.completion,
+            sampling=Sampling(params.temperature, params.top_p, params.max_tokens, ("\n",)),
+            first_sample=self.sent[key] - 1,
+            columns=columns,
         )
-        for axis, plural in params.dynamic_subjects.items()
-    ]
-    answers = yield asking
-    grown = dict(axes)
-    for axis, completions in zip(params.dynamic_subjects, answers, strict=True):
-        named = named_often([completion.text or "" for completion in completions], params.list_votes)
-        values = dict(grown[axis].values) if axis in grown else {}
-        known = {fold(key) for key in values} | {fold(value.label or key) for key, value in values.items()}
-        values |= {name: Value() for name in named if fold(name) not in known}
-        if len(values) < 2:
-            raise AuditError(
-                f"knowledge.generate.dynamic_subjects.{axis}: {len(named)} subjects were named in at least "
-                f"{params.list_votes} of {params.lists} lists; give the class subjects of its own under knowledge.axes"
-            )
-        grown[axis] = Axis(unmarked=grown[axis].unmarked if axis in grown else next(iter(values)), values=values)
-    return grown
-
-
-def named_often(texts: Sequence[str], votes: int) -> list[str]:
-    """Names that at least ``votes`` of the lists hold, case and plural folded, the most named first."""
-    forms: dict[str, Counter[str]] = defaultdict(Counter)
-    lists: Counter[str] = Counter()
-    for text in texts:
-        entries = read_list(text)
-        lists.update(list(dict.fromkeys(fold(entry) for entry in entries)))
-        for entry in entries:
-            forms[fold(entry)][entry] += 1
-    return [forms[name].most_common(1)[0][0] for name, count in lists.most_common() if count >= votes]
-
-
-def _judged(axes: Axes, pools: _Pools, params: Params, words: Mapping[str, Any]) -> Crawl:
-    """One judgment of each different triple of the analysed crawl."""
-    asking = []
-    for axis, of_class in axes.items():
-        keys = {_label(axes, axis, key): key for key in of_class.values}
-        for triple in dict.fromkeys(pools[params.arms[0], axis]):
-            statement = f"{triple.subject} {triple.predicate} {triple.object}."
-            asking.append(
-                Prompt(
-                    prompt_id=f"{axis}/judge",
-                    group=keys[triple.subject],
-                    messages=(Message("user", words["judge"]["chat"].replace("{statement}", statement)),),
-                    completion=words["judge"]["completion"].replace("{statement}", statement),
-                    sampling=Sampling(temperature=0.0, max_tokens=8, stop=("\n",)),
-                    columns={
-                        "class": axis, "subject": triple.subject, "predicate": triple.predicate,
-                        "object": triple.object, "strategy": "judge", "analysed": False,
-                    },
-                )
-            )  # fmt: skip
-    if asking:
-        yield asking
-
-
-# ---------------------------------------------------------------- triples that exist already
 
 
 def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.DataFrame:
     """Give published triples the columns of a crawl: class and reference by their subject."""
-    axes = params.axes or _default_classes(stimuli)
-    found: dict[tuple[str, str], tuple[str, str, str, str, int]] = {}
-    for axis, of_class in axes.items():
-        for place, key in enumerate(of_class.values):
-            label, reference = _label(axes, axis, key), _label(axes, axis, of_class.unmarked)
-            for name in (key, label):
-                for where in (axis, ""):  # a corpus that names no class: the first that has the subject
-                    found.setdefault((where, name), (axis, key, label, reference, place))
-    given = rows["class"].fillna("").astype(str) if "class" in rows else pd.Series("", index=rows.index)
-    keys = list(zip(given, rows["subject"].astype(str), strict=True))
-    strange = next((key for key in keys if key not in found), None)
-    if strange is not None:
-        place_of = f" of the class '{strange[0]}'" if strange[0] else ""
-        raise AuditError(
-            f"knowledge: the corpus has the subject '{strange[1]}'{place_of}, which is no value of knowledge.axes; "
-            "add it there or map it with values.subject"
-        )
-    places = [found[key] for key in keys]
-    full = rows.assign(
-        text=rows["object"], subject=[place[2] for place in places], group=[place[1] for place in places],
-        reference=[place[3] for place in places], place=[place[4] for place in places],
-        arm=rows.get("arm", "both"), attempt=0, invalid_words=" ".join(params.invalid_words),
-    )  # fmt: skip
-    full["class"] = [place[0] for place in places]
-    full["round"] = pd.to_numeric(rows["round"], errors="coerce").fillna(0).astype(int) if "round" in rows else 0
-    full["strategy"] = rows.get("strategy", "corpus")
-    full["analysed"] = full["arm"].eq(full["arm"].iloc[0])
-    full["planned"] = full.groupby(["class", "subject", "arm"])["text"].transform("size")
-    full["prompt_id"] = [f"{row[0]}/{row[1]}/{row[2]}" for row in full[["class", "round", "strategy"]].to_numpy()]
-    return full.drop(columns="object")
+    return as_crawl(rows, classes(stimuli, params.axes), " ".join(params.invalid_words))

@@ -76,7 +76,8 @@ def rule(name: str, strength: float = 1.0) -> Callable[[Prompt, np.random.Genera
 
 def planted_words(value: str) -> list[str]:
     """The three words that the planted control gives to a marked value."""
-    return np.random.default_rng(zlib.crc32(value.encode())).choice(_PLANTED, 3, replace=False).tolist()
+    words = np.random.default_rng(zlib.crc32(value.encode())).choice(_PLANTED, 3, replace=False)
+    return [str(word) for word in words]
 
 
 def _sentence(rng: np.random.Generator, opening: str, middles: tuple[str, ...], ends: tuple[str, ...]) -> str:

@@ -1,43 +1,38 @@
-"""One row per text: its words, its share of lexicon words, sentiment, embedding and what classifiers said of it.
-
-Word counts themselves are not stored: the words of a text are one string, which evaluate counts in a second
-for tens of thousands of texts and streams for a million.
-"""
+"""Measures of each text and of each word: bag of words, log-odds, divergence, lexicons, sentiment, vectors, SVM."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from markedness.audits.personas import AXES
+from markedness.audits.personas.language.classifiers import (
+    PREDICTION_COLUMNS,
+    SVM_WORD_COLUMNS,
+    Classifiers,
+    SvmParams,
+    classify,
+)
+from markedness.audits.personas.language.comparisons import COMPARISON_COLUMNS, WORD_COLUMNS, compare_words
+from markedness.audits.personas.language.contrasts import LogOddsPrior
+from markedness.audits.personas.language.groups import Grouping
+from markedness.audits.personas.language.lexicons import (
+    ENGLISH,
+    Counting,
+    lexicon_percents,
+    sentiment,
+    word_sentiments,
+)
+from markedness.audits.personas.language.log_odds import Prior
+from markedness.audits.personas.language.readability import unread_measures
+from markedness.audits.personas.language.sampling import every_nth
+from markedness.audits.personas.language.tokens import Rule, removal_lists, tokenize
+from markedness.audits.personas.language.word_counts import WordCounts, count_words
 from markedness.records import Axes, Features, Status, Stimuli, Strict
 from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError, embed
-from markedness.text.lexicons import Counting, lexicon_percents, sentiment, word_sentiments
-from markedness.text.tokens import Rule, removal_lists, tokenize, without_strings
-
-
-class SvmParams(Strict):
-    """The classifiers; the defaults are the published ones."""
-
-    enabled: bool = True
-    test_share: float = Field(default=0.2, gt=0, lt=1)
-    seed: int = 42
-    """Of the one split that all classifiers of a labeling share."""
-    cost: float = Field(default=1.0, gt=0)
-    """C of the linear support vector machine."""
-    min_df: float = Field(default=0.001, ge=0, lt=1)
-    """Least share of the training texts that a word must stand in."""
-    top_words: int = Field(default=10, ge=1)
-    """Words of largest weight that are listed per classifier."""
-    duplicates: Literal["together", "refuse", "allow"] = "together"
-    """Copies of one text: keep them on one side of the split; compute nothing; or split rows as they come."""
-    max_texts: int = Field(default=5000, ge=10)
-    """Texts above which every n-th is taken: training time grows with the square."""
 
 
 class Params(Strict):
@@ -47,25 +42,35 @@ class Params(Strict):
     exclude: tuple[Status, ...] = (Status.REFUSAL, Status.FAILED)
     """Statuses left out of all measures but the refusals; [] reproduces the published tables."""
     tokens: Rule = "published"
-    """How texts are cut into words, see `markedness.text.tokens.tokenize`."""
+    """How texts are cut into words, see `markedness.audits.personas.language.tokens.tokenize`."""
+    prior: Prior = "corpus"
+    """Prior of the log-odds, see `markedness.audits.personas.language.log_odds.prior_counts`."""
+    prior_scale: float = Field(default=1.0, gt=0)
     lexicon_counting: Counting = "tokens"
     """Whole words, or "substrings" as in the published figure."""
+    lexicon_language: str | None = ENGLISH
+    """Language of lexicon.csv and evaluate.word_share, as an ISO 639 code; null: texts of any language are counted."""
     embeddings: str | None = DEFAULT_MODEL
     """Sentence-embedding model; null: no similarity."""
     embeddings_max_texts: int = Field(default=20_000, ge=2)
     """Texts above which every n-th is embedded."""
     svm: SvmParams = SvmParams()
 
+    @field_validator("lexicon_language")
+    @classmethod
+    def _has_a_dictionary(cls, language: str | None) -> str | None:
+        if language not in (None, ENGLISH):
+            from simplemma import in_target_language
 
-_OF_COPIES = {
-    "together": "the classifiers keep all copies on one side of the split (svm.duplicates: together)",
-    "refuse": "no classifiers, since a copy could stand on both sides of the split (svm.duplicates: refuse)",
-    "allow": "they may stand on both sides of the classifiers' split and flatter the accuracy (svm.duplicates: allow)",
-}
+            try:
+                in_target_language("language", lang=language)
+            except ValueError as error:
+                raise ValueError(f"no dictionary of the language '{language}'; null counts all texts") from error
+        return language
 
 
-def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli | None = None) -> Features:
-    """Measure each text.
+def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Features:
+    """Measure each text, and each word in each comparison.
 
     Parameters
     ----------
@@ -74,179 +79,117 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli | None =
     params
         See `Params`.
     stimuli
-        lexicon.csv (lexicon, word) and removed_strings.csv (stage, string); None: no lexicons, nothing removed.
+        lexicon.csv (lexicon, word) and removed_strings.csv (stage, string).
 
     Returns
     -------
     Features
-        Table, one row per response, with kind, prompt_id, group, the axes, sample, status, duplicate and
+        - ``texts``: one row per response: text (its number), kind, prompt_id, group, the axes, sample, status,
+          duplicate; ``included``: whether the measures use it; ``sentiment``: VADER compound, in [-1, 1];
+          ``lexicon: <name>``: percent of the words that are in that lexicon. Missing where not included.
+        - ``bag_of_words``: text, word, count; the word "" is a token without letters.
+        - ``comparisons`` and ``words``: see `markedness.audits.personas.language.comparisons.compare_words`.
+        - ``embeddings``: text, embedding (unit vector), of the texts that have one.
+        - ``svm_words``: kind, labeling, group, word, rank, weight; ``svm_predictions``: text, labeling, group,
+          is_group, predicted, of the texts of the test splits.
+        - ``word_sentiment``: word, compound (VADER), of the words that are not neutral.
+        - ``unread``: kind, measure (words, lexicon, sentiment): what cannot read the texts of a kind.
 
-        - ``included``: whether the measures use the row; the columns below are missing where not.
-        - ``tokens``: words joined by single spaces; an empty word stands between two spaces.
-        - ``sentiment``: VADER compound, in [-1, 1].
-        - ``lexicon: <name>``: percent of the words that are in that lexicon.
-        - ``embedding``: unit vector.
-        - ``svm_<labeling>``: for texts of the test split, the labels whose classifier said yes.
-
-        ``attrs["corpus"]`` is JSON of what is not of one text: ``notes``, ``svm_words`` (rows kind, labeling, group,
-        word, rank, weight) and ``word_sentiment`` (word -> VADER compound, where it is not neutral). One string,
-        because pandas copies attrs at every step.
-        Models: one pipeline per labeling.
+        Models: one pipeline per kind and labeling.
     """
+    table, answers = _included(responses, params)
+    notes: list[str] = []
+    unread: dict[str, set[str]] = {}
+    for kind, rows in table.groupby("kind"):
+        of_kind = [text for text in answers[rows.index] if text is not None]
+        unread[str(kind)], why = unread_measures(of_kind, str(kind), params.tokens, params.lexicon_language)
+        notes += why
+
+    def readable(measure: str) -> list[str | None]:
+        return [None if measure in unread[kind] else text for kind, text in zip(table["kind"], answers, strict=True)]
+
+    counts = count_words(tokenize(readable("words"), params.tokens))
+    table["sentiment"] = sentiment(readable("sentiment"))
+    percents = lexicon_percents(readable("lexicon"), _lexicons(stimuli), params.lexicon_counting, params.tokens)
+    table = table.assign(**{f"lexicon: {name}": values for name, values in percents.items()})
+    embeddings = _embeddings(answers, params, notes)
+    classifiers = _classifiers(table, answers, params, stimuli)
+    notes += [note for of_kind in classifiers for note in of_kind.notes]
+    valence = word_sentiments(sorted(counts.words))
+    bag = counts.table()
+    missing = [(kind, measure) for kind, measures in unread.items() for measure in sorted(measures)]
+    tables = {
+        "texts": table,
+        "bag_of_words": bag,
+        **_compared(table, bag, params),
+        "embeddings": embeddings,
+        "svm_words": _stacked([one.words for one in classifiers], SVM_WORD_COLUMNS),
+        "svm_predictions": _stacked([one.predictions for one in classifiers], PREDICTION_COLUMNS),
+        "word_sentiment": pd.DataFrame({"word": list(valence), "compound": list(valence.values())}),
+        "unread": pd.DataFrame(missing, columns=["kind", "measure"], dtype="str"),
+    }
+    return Features(tables, models={k: v for one in classifiers for k, v in one.models.items()}, notes=notes)
+
+
+def _included(responses: pd.DataFrame, params: Params) -> tuple[pd.DataFrame, pd.Series[str]]:
+    """The table of texts as far as clean knows it, and the answer of each included text, None elsewhere."""
     columns = ["kind", "prompt_id", "group", *params.axes, "sample", "status", "duplicate"]
     table = responses.reindex(columns=columns).reset_index(drop=True)
-    table["kind"] = table["kind"].fillna("persona")
+    table.insert(0, "text", np.arange(len(table), dtype=np.int32))
+    table["kind"] = table["kind"].fillna("persona").astype(str)
     answers = responses["answer"].reset_index(drop=True)
     left_out = table["status"].isin([status.value for status in params.exclude]) | answers.isna()
     if "dropped" in responses:
         left_out |= responses["dropped"].reset_index(drop=True).astype(bool)
     table["included"] = ~left_out
-    texts: list[str | None] = [None if out else str(text) for out, text in zip(left_out, answers, strict=True)]
-    notes: list[str] = []
-    table["tokens"] = pd.Series(tokenize(texts, params.tokens), dtype="str")
-    table["sentiment"] = sentiment(texts)
-    percents = lexicon_percents(texts, _lexicons(stimuli), params.lexicon_counting, params.tokens)
-    table = table.assign(**{f"lexicon: {name}": values for name, values in percents.items()})
-    table["embedding"] = _embeddings(texts, params, notes)
-    models: dict[str, Any] = {}
-    svm_words: list[list[Any]] = []
-    if params.svm.enabled:
-        removed = _removed(stimuli)
-        for kind, rows in table.groupby("kind", sort=False):
-            used = rows.index[rows["included"]]
-            cut = without_strings([str(texts[place]) for place in used], *removed)
-            corpus = table.loc[used].assign(_text=[texts[place] for place in used], _cut=cut)
-            copies = int(corpus.duplicated("_text").sum())
-            if copies:
-                notes.append(f"{kind}: {copies} texts are copies of another; {_OF_COPIES[params.svm.duplicates]}.")
-            for labeling, labels in _labelings(corpus, params.axes).items():
-                made = _classify(corpus.loc[labels.index], labels, params.svm, f"{kind} {labeling}", notes)
-                if made is None:
-                    continue
-                fitted, predicted = made
-                column = f"svm_{labeling}"
-                if column not in table:
-                    table[column] = pd.Series(None, index=table.index, dtype=object)
-                table[column] = predicted.reindex(table.index).where(table["kind"].eq(kind), table[column])
-                models[f"svm_{kind}_{labeling}"] = fitted
-                svm_words += [[kind, labeling, *row] for row in _top_words(fitted, params.svm.top_words)]
-    vocabulary = {word for joined in table["tokens"].dropna() for word in joined.split(" ")}
-    about = {"notes": notes, "svm_words": svm_words, "word_sentiment": word_sentiments(sorted(vocabulary))}
-    table.attrs = {"corpus": json.dumps(about)}
-    return Features(table, models=models)
+    return table, answers.astype(object).mask(left_out, None)
 
 
-def _lexicons(stimuli: Stimuli | None) -> dict[str, list[str]]:
-    if stimuli is None:
-        return {}
+def _compared(table: pd.DataFrame, bag: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:
+    """The tables comparisons and words, of all kinds of text."""
+    comparisons, words = [], []
+    for kind, rows in table[table["included"]].groupby("kind", sort=False):
+        counts = WordCounts.of_texts(bag, rows["text"].to_numpy(np.int64))
+        prior = LogOddsPrior(params.prior, params.prior_scale)
+        of_kind = compare_words(counts, Grouping(rows, params.axes), str(kind), prior)
+        comparisons.append(of_kind[0])
+        words.append(of_kind[1])
+    return {"comparisons": _stacked(comparisons, COMPARISON_COLUMNS), "words": _stacked(words, WORD_COLUMNS)}
+
+
+def _classifiers(table: pd.DataFrame, answers: pd.Series[str], params: Params, stimuli: Stimuli) -> list[Classifiers]:
+    """Those of each kind of text."""
+    if not params.svm.enabled:
+        return []
+    strings = stimuli.table("removed_strings.csv", ["stage", "string"])
+    removed = removal_lists(strings["stage"], strings["string"])
+    rows = table.assign(answer=answers)[table["included"]]
+    return [classify(of_kind, removed, params.axes, params.svm) for _, of_kind in rows.groupby("kind", sort=False)]
+
+
+def _stacked(parts: Sequence[pd.DataFrame], dtypes: Mapping[str, str]) -> pd.DataFrame:
+    """The parts as one table with exactly these columns."""
+    parts = [part for part in parts if len(part)]
+    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(dtypes))
+    return table[list(dtypes)].astype(dict(dtypes))
+
+
+def _lexicons(stimuli: Stimuli) -> dict[str, list[str]]:
     table = stimuli.table("lexicon.csv", ["lexicon", "word"])
     return {str(name): rows["word"].tolist() for name, rows in table.groupby("lexicon", sort=False)}
 
 
-def _removed(stimuli: Stimuli | None) -> list[list[str]]:
-    if stimuli is None:
-        return [[]]
-    table = stimuli.table("removed_strings.csv", ["stage", "string"])
-    return removal_lists(table["stage"], table["string"])
-
-
-def _embeddings(texts: Sequence[str | None], params: Params, notes: list[str]) -> pd.Series:
-    """Unit vectors of the texts; missing, with a note, where they cannot be had."""
-    column = pd.Series(None, index=range(len(texts)), dtype=object)
-    present = np.array([place for place, text in enumerate(texts) if text is not None], dtype=int)
-    if params.embeddings is None or not len(present):
-        return column
-    chosen = _every_nth(present, params.embeddings_max_texts)
-    if len(chosen) < len(present):
+def _embeddings(answers: pd.Series[str], params: Params, notes: list[str]) -> pd.DataFrame:
+    """Columns text and embedding; no rows, with a note, where the vectors cannot be computed."""
+    present = np.flatnonzero(answers.notna())
+    chosen = every_nth(present, params.embeddings_max_texts) if params.embeddings is not None else present[:0]
+    vectors: list[object] = []
+    if params.embeddings is not None and len(chosen):
+        try:
+            vectors = list(embed([str(text) for text in answers.iloc[chosen]], params.embeddings))
+        except EmbeddingError as error:
+            notes.append(f"No similarity of texts: {error}.")
+    if vectors and len(chosen) < len(present):
         notes.append(f"Similarity rests on {len(chosen):,} of {len(present):,} texts (embeddings_max_texts).")
-    try:
-        vectors = embed([str(texts[place]) for place in chosen], params.embeddings)
-    except EmbeddingError as error:
-        notes.append(f"No similarity of texts: {error}.")
-        return column
-    column[chosen] = pd.Series(list(vectors), index=chosen, dtype=object)
-    return column
-
-
-def _every_nth(places: np.ndarray, most: int) -> np.ndarray:
-    if len(places) <= most:
-        return places
-    return places[np.linspace(0, len(places) - 1, most).round().astype(int)]
-
-
-def _labelings(corpus: pd.DataFrame, axes: Axes) -> dict[str, pd.Series]:
-    """Labeling -> label of each text that has one: one per axis, and the groups that fix all axes."""
-    fixed = {axis: corpus[axis].notna() & corpus[axis].ne("") for axis in axes}
-    labelings = {axis: corpus.loc[has, axis].astype(str) for axis, has in fixed.items()}
-    if len(axes) > 1:
-        labelings["intersection"] = corpus.loc[np.logical_and.reduce(list(fixed.values())), "group"].astype(str)
-    return {name: labels for name, labels in labelings.items() if len(labels)}
-
-
-def _with_article(label: str) -> str:
-    """Sort key "a White", "an Asian": the split depends on the order of the labels, and the release has this one."""
-    return f"an {label}" if label[0].lower() in "aeiou" else f"a {label}"
-
-
-def _classify(
-    corpus: pd.DataFrame, labels: pd.Series, params: SvmParams, name: str, notes: list[str]
-) -> tuple[Any, pd.Series] | None:
-    """Fit one classifier per label on the training texts; None, with a note, where that makes no sense.
-
-    Returns the fitted pipeline and, for each text of the test split, the labels whose classifier said yes.
-    """
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.model_selection import train_test_split
-    from sklearn.multiclass import OneVsRestClassifier
-    from sklearn.pipeline import Pipeline
-    from sklearn.svm import SVC
-
-    copies = corpus.duplicated("_text")
-    if copies.any() and params.duplicates == "refuse":
-        return None
-    split = ~copies if params.duplicates == "together" else pd.Series(True, index=corpus.index)
-    places = _every_nth(np.flatnonzero(split.to_numpy()), params.max_texts)
-    counts = labels.iloc[places].value_counts()
-    places = places[labels.iloc[places].isin(counts.index[counts >= 2]).to_numpy()]
-    classes = sorted(labels.iloc[places].unique())
-    n_test = int(np.ceil(params.test_share * len(places)))
-    if len(classes) < 2 or min(n_test, len(places) - n_test) < len(classes):
-        notes.append(
-            f"No classifiers for {name}: {len(places)} texts of {len(classes)} labels are too few for a split."
-        )
-        return None
-    train, test = train_test_split(
-        places, test_size=params.test_share, stratify=labels.iloc[places].map(_with_article), random_state=params.seed
-    )
-    if copies.any() and params.duplicates == "together" and len(places) == int(split.sum()):
-        sides = dict.fromkeys(corpus["_text"].iloc[train], False) | dict.fromkeys(corpus["_text"].iloc[test], True)
-        tested = corpus["_text"].map(sides)
-        train, test = np.flatnonzero(tested.eq(False)), np.flatnonzero(tested.eq(True))
-    fitted = Pipeline(
-        [
-            ("words", CountVectorizer(min_df=params.min_df)),
-            ("one_v_rest", OneVsRestClassifier(SVC(kernel="linear", C=params.cost))),
-        ]
-    )
-    is_label = labels.to_numpy()[:, None] == np.array(classes)
-    try:
-        fitted.fit(corpus["_cut"].iloc[train], is_label[train].astype(int))
-    except ValueError as error:
-        notes.append(f"No classifiers for {name}: {error}.")
-        return None
-    fitted.named_steps["one_v_rest"].label_names_ = classes
-    said = fitted.predict(corpus["_cut"].iloc[test]).astype(bool)
-    yes = [np.array(classes, dtype=object)[row].tolist() for row in said]
-    return fitted, pd.Series(yes, index=corpus.index[test], dtype=object)
-
-
-def _top_words(fitted: Any, most: int) -> list[list[Any]]:
-    """Rows group, word, rank, weight: the words that speak most for each label."""
-    words = fitted.named_steps["words"].get_feature_names_out()
-    classifier = fitted.named_steps["one_v_rest"]
-    rows = []
-    for label, estimator in zip(classifier.label_names_, classifier.estimators_, strict=True):
-        weights = np.asarray(estimator.coef_.todense()).ravel()
-        best = np.lexsort((words, -weights))[:most]
-        rows += [[label, str(words[i]), rank, float(weights[i])] for rank, i in enumerate(best, start=1)]
-    return rows
+    found = pd.Series(vectors, dtype=object)
+    return pd.DataFrame({"text": chosen[: len(found)].astype(np.int32), "embedding": found})

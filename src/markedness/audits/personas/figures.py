@@ -3,51 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
+if TYPE_CHECKING:
+    import altair as alt
+
 _TOP = 8
 """Words shown per group."""
+_MAX_ROWS = 2000
 
 
-def charts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+def charts(tables: Mapping[str, pd.DataFrame]) -> dict[str, alt.TopLevelMixin]:
     """File stem -> altair chart; a table without rows has none."""
     drawn = {
-        "marked_words": _marked_words(tables["marked_words"]),
+        "marked_words": _top_words(
+            tables["marked_words"], "z", "z of the log-odds, summed over comparisons", "",
+            f"The {_TOP} words that most distinguish each group from the unmarked groups",
+        ),
         "marked_words_null": _marked_words_null(tables["marked_words_by_group"]),
-        "jsd": _jsd(tables["jsd"]),
+        "jsd": _top_words(
+            tables["jsd"], "share", "Share of the divergence", "%",
+            "Words that contribute most to the Jensen-Shannon divergence from the unmarked groups",
+        ),
         "lexicon": _lexicon(tables["lexicon"]),
         "word_share": _word_share(tables["word_share"]),
         "similarity": _similarity(tables["similarity"]),
-    }
+    }  # fmt: skip
     return {name: chart for name, chart in drawn.items() if chart is not None}
 
 
-def _marked_words(table: pd.DataFrame) -> Any:
+def _top_words(table: pd.DataFrame, value: str, axis: str, number_format: str, title: str) -> alt.FacetChart | None:
+    """Bars of the first words of each group."""
     import altair as alt
 
-    rows = table[table["rank"] <= _TOP] if len(table) else table
-    if not len(rows):
+    if not len(table):
         return None
-    rows = rows[["kind", "group", "word", "rank", "z", "count_target", "null_mean"]]
-    return (
+    rows = table[table["rank"] <= _TOP]
+    rows = rows[[name for name in ("kind", "group", "word", "rank", value, "count_target") if name in rows]]
+    chart: alt.FacetChart = (
         alt.Chart(rows)
         .mark_bar()
         .encode(
-            x=alt.X("z:Q", title="z of the log-odds, summed over comparisons"),
+            x=alt.X(f"{value}:Q", title=axis, axis=alt.Axis(format=number_format)),
             y=alt.Y("word:N", title=None, sort=alt.SortField("rank")),
-            tooltip=["kind", "group", "word", "z", "count_target"],
+            tooltip=[name for name in rows if name != "rank"],
         )
         .properties(width=150, height=alt.Step(13))
         .facet(facet=alt.Facet("label:N", title=None, sort=list(dict.fromkeys(_labels(rows)))), columns=3)
         .transform_calculate(label=_LABEL)
         .resolve_scale(y="independent")
-        .properties(title=f"The {_TOP} words that most set each group apart from the unmarked groups")
+        .properties(title=title)
     )
+    return chart
 
 
-def _marked_words_null(table: pd.DataFrame) -> Any:
+def _marked_words_null(table: pd.DataFrame) -> alt.LayerChart | None:
     import altair as alt
 
     if not len(table) or not table["null_mean"].notna().any():
@@ -62,81 +74,53 @@ def _marked_words_null(table: pd.DataFrame) -> Any:
     found = base.mark_point(filled=True, size=60).encode(
         x="n_words:Q", y=y, tooltip=["kind", "group", "n_words", "null_mean", "p", "n"]
     )
-    return (chance + found).properties(title="Marked words found (point), and by chance with shuffled labels (band)")
+    layers: alt.LayerChart = chance + found
+    return layers.properties(title="Marked words found (point), and by chance with shuffled labels (band)")
 
 
-def _jsd(table: pd.DataFrame) -> Any:
+def _bars_with_interval(
+    rows: pd.DataFrame, facet: str, value: str, bounds: tuple[str, str], axis: alt.X, n_columns: int
+) -> alt.FacetChart:
+    """A bar per group with a line from its lower to its upper bound, one panel per value of ``facet``."""
     import altair as alt
 
-    if not len(table):
-        return None
-    rows = table[table["rank"] <= _TOP][["kind", "group", "word", "rank", "share"]]
-    return (
-        alt.Chart(rows)
-        .mark_bar()
-        .encode(
-            x=alt.X("share:Q", title="Share of the divergence", axis=alt.Axis(format="%")),
-            y=alt.Y("word:N", title=None, sort=alt.SortField("rank")),
-            tooltip=["kind", "group", "word", "share"],
-        )
-        .properties(width=150, height=alt.Step(13))
-        .facet(facet=alt.Facet("label:N", title=None, sort=list(dict.fromkeys(_labels(rows)))), columns=3)
-        .transform_calculate(label=_LABEL)
-        .resolve_scale(y="independent")
-        .properties(title="Words that contribute most to the Jensen-Shannon divergence from the unmarked groups")
-    )
+    rows = rows.assign(label=_labels(rows))[[facet, "label", value, *bounds, "n"]].head(_MAX_ROWS)
+    base = alt.Chart(rows)
+    y = alt.Y("label:N", title=None, sort=list(dict.fromkeys(rows["label"])))
+    bars = base.mark_bar().encode(x=axis, y=y, tooltip=[facet, "label", value, "n"])
+    interval = base.mark_rule(strokeWidth=2).encode(x=f"{bounds[0]}:Q", x2=f"{bounds[1]}:Q", y=y)
+    panels = alt.Facet(f"{facet}:N", title=None, sort=list(dict.fromkeys(rows[facet])))
+    layers: alt.LayerChart = (bars + interval).properties(width=190, height=alt.Step(14))
+    return layers.facet(facet=panels, columns=n_columns)
 
 
-def _lexicon(table: pd.DataFrame) -> Any:
+def _lexicon(table: pd.DataFrame) -> alt.FacetChart | None:
     """Figure 1 of the paper, for each lexicon of one value: its own group and the others."""
     import altair as alt
 
     single = table["lexicon"].isin(set(table["group"])) & ~table["lexicon"].astype(str).str.contains(" ")
-    rows = table[single & ~table["group"].astype(str).str.contains(" ")].copy()
+    rows = table[single & ~table["group"].astype(str).str.contains(" ")]
     if not len(rows):
         return None
-    rows["low"] = rows["mean_percent"] - rows["standard_error"]
-    rows["high"] = rows["mean_percent"] + rows["standard_error"]
-    rows["label"] = _labels(rows)
-    base = alt.Chart(rows[["lexicon", "label", "mean_percent", "low", "high", "n"]])
-    y = alt.Y("label:N", title=None, sort=list(dict.fromkeys(rows["label"])))
-    bars = base.mark_bar().encode(
-        x=alt.X("mean_percent:Q", title="Mean percentage of words in the lexicon"),
-        y=y,
-        tooltip=["lexicon", "label", "mean_percent", "n"],
+    mean, error = rows["mean_percent"], rows["standard_error"]
+    x = alt.X("mean_percent:Q", title="Mean percentage of words in the lexicon")
+    chart = _bars_with_interval(
+        rows.assign(low=mean - error, high=mean + error), "lexicon", "mean_percent", ("low", "high"), x, n_columns=3
     )
-    errors = base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", y=y)
-    return (
-        (bars + errors)
-        .properties(width=190, height=alt.Step(14))
-        .facet(facet=alt.Facet("lexicon:N", title=None, sort=list(dict.fromkeys(rows["lexicon"]))), columns=3)
-        .properties(title="Words of stereotype lexicons (Ghavami & Peplau 2013), mean and standard error")
-    )
+    return chart.properties(title="Words of stereotype lexicons (Ghavami & Peplau 2013), mean and standard error")
 
 
-def _word_share(table: pd.DataFrame) -> Any:
+def _word_share(table: pd.DataFrame) -> alt.FacetChart | None:
     import altair as alt
 
     if not len(table):
         return None
-    rows = table.assign(label=_labels(table))[["words", "label", "share", "ci_low", "ci_high", "n"]].head(2000)
-    base = alt.Chart(rows)
-    y = alt.Y("label:N", title=None, sort=list(dict.fromkeys(rows["label"])))
-    bars = base.mark_bar().encode(
-        x=alt.X("share:Q", title="Share of texts", axis=alt.Axis(format="%")),
-        y=y,
-        tooltip=["words", "label", "share", "n"],
-    )
-    errors = base.mark_rule(strokeWidth=2).encode(x="ci_low:Q", x2="ci_high:Q", y=y)
-    return (
-        (bars + errors)
-        .properties(width=260, height=alt.Step(14))
-        .facet(facet=alt.Facet("words:N", title=None), columns=2)
-        .properties(title="Texts that contain any of the words, with Wilson interval")
-    )
+    x = alt.X("share:Q", title="Share of texts", axis=alt.Axis(format="%"))
+    chart = _bars_with_interval(table, "words", "share", ("ci_low", "ci_high"), x, n_columns=2)
+    return chart.properties(title="Texts that contain any of the words, with Wilson interval")
 
 
-def _similarity(table: pd.DataFrame) -> Any:
+def _similarity(table: pd.DataFrame) -> alt.LayerChart | None:
     import altair as alt
 
     rows = table[table["mean_cosine"].notna()]
@@ -151,7 +135,8 @@ def _similarity(table: pd.DataFrame) -> Any:
         y=y,
     )
     points = base.mark_point(filled=True, size=60).encode(x="mean_cosine:Q", y=y, tooltip=["label", "mean_cosine", "n"])
-    return (ranges + points).properties(title="How alike the texts of each group are, within prompts")
+    layers: alt.LayerChart = ranges + points
+    return layers.properties(title="How alike the texts of each group are, within prompts")
 
 
 _LABEL = "datum.kind == 'persona' ? datum.group : datum.group + ' (' + datum.kind + ')'"

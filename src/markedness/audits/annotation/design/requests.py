@@ -1,0 +1,72 @@
+"""From texts and a task to prompts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from markedness.audits.annotation.design.stimuli import Frames, Task
+from markedness.audits.annotation.design.texts import Text, batch_columns
+from markedness.records import Axis, Message, Prompt, Sampling, Scalar
+
+
+@dataclass
+class Requests:
+    """Builds prompts; a repeated message gets the next ``first_sample``, hence a new ledger key."""
+
+    frames: Frames
+    answers: tuple[str, str]
+    """What means yes and no."""
+    scored: bool
+    """Whether the answers are candidates to be scored; a batch is always answered in text."""
+    temperature: float
+    max_tokens: int | None
+    """Of one answer; None: 16, and 16 more for each text of a batch."""
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def single(self, text: Text, task: Task, about: Mapping[str, Scalar]) -> Prompt:
+        """One text, one answer."""
+        yes, no = self.answers
+        message, completion = self._filled("single", task=task.description, yes=yes, no=no, text=text.text)
+        return Prompt(
+            prompt_id=f"{text.columns['vignette']}/{task.task}", group=text.group,
+            messages=(Message("user", message),), completion=completion, sampling=self._sampling(16),
+            first_sample=self._next_sample(message), candidates=self.answers if self.scored else (),
+            columns={**about, **text.columns, "yes": yes},
+        )  # fmt: skip
+
+    def batch(self, texts: Sequence[Text], task: Task, about: Mapping[str, Scalar], prompt_id: str) -> Prompt:
+        """Numbered texts, one answer for each."""
+        listed = "\n".join(f"{index}. {text.text}" for index, text in enumerate(texts, 1))
+        message, completion = self._filled("batch", task=task.description, n=str(len(texts)), texts=listed)
+        return Prompt(
+            prompt_id=prompt_id, group="", messages=(Message("user", message),), completion=completion,
+            sampling=self._sampling(16 + 16 * len(texts)), first_sample=self._next_sample(message),
+            columns={**about, **batch_columns(texts)},
+        )  # fmt: skip
+
+    def _filled(self, mode: str, **words: str) -> list[str]:
+        """Message and completion with the words put in; texts come last, so that braces in a text stay as they are."""
+        filled = []
+        for kind in ("message", "completion"):
+            frame = self.frames[mode][kind]
+            for place, word in words.items():
+                frame = frame.replace("{" + place + "}", word)
+            filled.append(frame.rstrip("\n") if mode == "single" else frame)
+        return filled
+
+    def _sampling(self, max_tokens: int) -> Sampling:
+        return Sampling(temperature=self.temperature, max_tokens=self.max_tokens or max_tokens)
+
+    def _next_sample(self, message: str) -> int:
+        self.seen[message] += 1
+        return self.seen[message] - 1
+
+
+def about_task(paradigm: str, axis: Axis, task: Task, iteration: int) -> dict[str, Scalar]:
+    """The columns that all texts of one task and iteration share."""
+    return {
+        "paradigm": paradigm, "task": task.task, "domain": task.domain, "valence": task.valence,
+        "iteration": iteration, "reference": axis.unmarked,
+    }  # fmt: skip

@@ -1,0 +1,143 @@
+"""The stimulus files of the audit, read and checked: tasks, names, vignettes, dialect texts, frames."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from markedness.audits.annotation.design.texts import Text
+from markedness.audits.annotation.design.vignettes import Vignette, compose, screen
+from markedness.records import AuditError, Axis, Stimuli
+
+Names = Mapping[str, Mapping[str, Sequence[str]]]
+"""Group -> gender -> names."""
+Frames = Mapping[str, Mapping[str, str]]
+"""Mode ("single" or "batch") -> "message" or "completion" -> text with places to fill."""
+
+
+class StimuliError(AuditError):
+    """A stimulus file that cannot be used as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One question about the author of a text, answered yes or no."""
+
+    task: str
+    description: str
+    domain: str
+    valence: int
+    """1: yes is favorable to the person, -1: unfavorable, 0: neither."""
+    names: bool
+    """Whether the names paradigm asks it."""
+    kind: str
+    """Kind of dialect texts that it is asked about; "": none."""
+
+
+def read_tasks(stimuli: Stimuli, file: str) -> list[Task]:
+    """All tasks of the task file."""
+    tasks = []
+    for row in stimuli.table(file, ("task", "description")).to_dict("records"):
+        if not row["task"] or not row["description"].strip():
+            raise StimuliError(f"{file}: the task '{row['task']}' has no name or no description; add it")
+        valence = row.get("valence") or "0"
+        if valence not in ("-1", "0", "1"):
+            raise StimuliError(f"{file}: valence of '{row['task']}' is '{valence}'; use 1, 0 or -1")
+        tasks.append(
+            Task(row["task"], row["description"].strip(), row.get("domain", ""), int(valence),
+                 row.get("names", "yes").lower() in ("yes", "true", "1"), row.get("dialect", ""))
+        )  # fmt: skip
+    name, times = Counter(task.task for task in tasks).most_common(1)[0] if tasks else ("", 0)
+    if times > 1:
+        raise StimuliError(f"{file}: the task '{name}' is listed twice; keep one row")
+    return tasks
+
+
+def select_tasks(tasks: Sequence[Task], selected: Sequence[str] | None, paradigm: str, file: str) -> list[Task]:
+    """The tasks of one paradigm, or those of them that the params select."""
+    fit = {task.task: task for task in tasks if (task.names if paradigm == "names" else task.kind)}
+    for name in selected or ():
+        if name not in fit:
+            where = f"annotation.generate.{paradigm}.tasks"
+            raise StimuliError(f"{where}: {file} has no task '{name}' for {paradigm}; it has {', '.join(fit)}")
+    return list(fit.values()) if selected is None else [fit[name] for name in selected]
+
+
+def read_names(stimuli: Stimuli, file: str, axis: Axis) -> Names:
+    """Names by group and gender; without a column ``gender`` all names have the gender ""."""
+    table = stimuli.table(file, ("group", "name"))
+    if "selected" in table:  # the table of `markedness names score`
+        table = table[table["selected"].str.lower().isin(["true", "1", "yes"])]
+    gender = table["gender"] if "gender" in table else pd.Series("", index=table.index)
+    found: dict[str, dict[str, list[str]]] = {}
+    for group in axis.values:
+        rows = table["group"] == group
+        for name, of in zip(table.loc[rows, "name"].str.strip(), gender[rows], strict=True):
+            names = found.setdefault(group, {}).setdefault(of, [])
+            if not name or name in names:
+                fault = f"the name {name} twice" if name else "an empty name"
+                raise StimuliError(f"{file}: {group} has {fault}; remove it")
+            names.append(name)
+        if group not in found:
+            raise StimuliError(f"{file}: no names for the group '{group}'; add some, or correct annotation.axes")
+    for group in axis.marked:
+        if not set(found[group]) & set(found[axis.unmarked]):
+            raise StimuliError(f"{file}: {group} and {axis.unmarked} share no gender, so that no pair can be matched")
+    return found
+
+
+def read_vignettes(
+    stimuli: Stimuli, file: str, n: int | None, screened: bool, rng: np.random.Generator
+) -> list[Vignette]:
+    """``n`` vignettes drawn from the phrases of the file, or all; screened: a word that touches a task is an error."""
+    pools = stimuli.data(file)
+    for key in ("pattern", "a", "b"):
+        if not isinstance(pools, dict) or not pools.get(key):
+            raise StimuliError(f"{file}: '{key}' is missing; a vignette file has pattern, a, b and screen")
+    if missing := [place for place in ("{NAME}", "{A}", "{B}") if place not in pools["pattern"]]:
+        raise StimuliError(f"{file}: the pattern has no {missing[0]}; add it")
+    touches = screen([*pools["a"], *pools["b"]], pools.get("screen") or {}) if screened else []
+    if touches:
+        raise StimuliError(
+            f"{file}: '{touches[0].phrase}' touches the tasks of {touches[0].domain} by '{touches[0].word}'; reword it"
+        )
+    try:
+        return compose(pools["pattern"], pools["a"], pools["b"], n, rng)
+    except ValueError as error:
+        raise StimuliError(f"{file}: {error}; add phrases or lower annotation.generate.names.vignettes") from error
+
+
+def dialect_texts(table: pd.DataFrame, file: str, task: Task, axis: Axis, n_pairs: int | None) -> list[Text]:
+    """The texts that one task is asked about, each content in every dialect."""
+    rows = table[table["kind"] == task.kind].head(n_pairs or len(table))
+    if rows.empty:
+        raise StimuliError(f"{file}: no pair has the kind '{task.kind}' that the task '{task.task}' needs; add one")
+    texts = [
+        Text(
+            row[dialect],
+            dialect,
+            {"pair": row["pair"], "vignette": row["pair"], "marked": dialect != axis.unmarked},
+        )
+        for row in rows.to_dict("records")
+        for dialect in axis.values
+    ]
+    if empty := [text for text in texts if not text.text.strip()]:
+        raise StimuliError(f"{file}: pair '{empty[0].columns['pair']}' has no {empty[0].group} text; write one")
+    return texts
+
+
+def read_frames(stimuli: Stimuli, file: str) -> Frames:
+    """The frames of both modes."""
+    frames = stimuli.data(file)
+    found: dict[str, dict[str, str]] = {}
+    for mode, place in (("single", "{text}"), ("batch", "{texts}")):
+        for kind in ("message", "completion"):
+            frame = (frames.get(mode) or {}).get(kind) if isinstance(frames, dict) else None
+            if not isinstance(frame, str) or "{task}" not in frame or place not in frame:
+                raise StimuliError(f"{file}: {mode}.{kind} must be a text with {{task}} and {place}")
+            found.setdefault(mode, {})[kind] = frame
+    return found

@@ -1,0 +1,217 @@
+"""AuditSpec: what an audit owes, as one typed object, resolved only when it is used.
+
+An audit is a package with ``card.yaml`` and a constant ``SPEC``; an entry point of the group
+``markedness.audits`` names it. Stage modules hold a frozen ``Params`` and one public function each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module, resources
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from markedness.records import (
+    AuditError,
+    Completion,
+    CorpusColumns,
+    Features,
+    FeatureTables,
+    Prompt,
+    Stimuli,
+    Strict,
+    TextScorer,
+    Unsupported,
+)
+from markedness.results import Card, Evaluation
+
+GROUP = "markedness.audits"
+"""Entry-point group under which audits are registered."""
+STAGES = ("generate", "clean", "featurize", "evaluate")
+
+
+class SpecError(AuditError):
+    """An audit that does not hold what its spec promises."""
+
+
+class Answers(Protocol):
+    """What ``prompts`` is sent after each round: per prompt, its completions."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Sequence[Completion]: ...
+
+
+Prompts = Callable[[Stimuli, Strict, np.random.Generator], Generator[list[Prompt], "Answers | None", None]]
+Clean = Callable[[pd.DataFrame, Strict], pd.DataFrame]
+Featurize = Callable[[pd.DataFrame, Strict, Stimuli], "Features | Unsupported"]
+FeaturizeScored = Callable[[pd.DataFrame, Strict, Stimuli, TextScorer], "Features | Unsupported"]
+Evaluate = Callable[[FeatureTables, Strict, np.random.Generator], Evaluation]
+CompleteCorpus = Callable[[pd.DataFrame, Stimuli, Strict], pd.DataFrame]
+PointScores = Callable[[FeatureTables, Strict], Mapping[str, float]]
+Comparable = Callable[[Mapping[str, FeatureTables]], dict[str, FeatureTables]]
+Across = Callable[[Mapping[str, FeatureTables], pd.DataFrame, Strict], dict[str, pd.DataFrame]]
+ScriptedAnswer = Callable[[Prompt, np.random.Generator], "str | Sequence[float] | Completion"]
+Rule = Callable[[str, float], ScriptedAnswer]
+
+
+@dataclass(frozen=True)
+class AuditSpec:
+    """One audit. References are "module:name", the module relative to ``package``."""
+
+    name: str
+    """In params.yaml, paths, tables and MLflow."""
+    package: str
+    """Where card.yaml and the stage modules are: ``__name__`` of the audit's package."""
+    corpus: CorpusColumns
+    """The columns read from texts that exist already."""
+    table: str
+    """The table of features that compare draws clusters of."""
+    cluster: str
+    """The column of that table that resampling and paired comparison draw by."""
+    headline: tuple[str, ...]
+    """The keys of the Scores to look at first; they do not depend on the groups of a study."""
+    prompts_ref: str = "generate:prompts"
+    clean_ref: str = "clean:clean"
+    featurize_ref: str = "featurize:featurize"
+    evaluate_ref: str = "evaluate:evaluate"
+    params_refs: tuple[str, str, str, str] = ("generate:Params", "clean:Params", "featurize:Params", "evaluate:Params")
+    """The Params of the four stages, in the order of `STAGES`."""
+    rule_ref: str = "controls:rule"
+    """The scripted controls: (name, strength) -> (prompt, rng) -> answer."""
+    complete_corpus_ref: str | None = None
+    """Stimulus ids from the texts of a corpus."""
+    point_scores_ref: str | None = None
+    """Headline estimates alone, cheap enough to be recomputed on resampled clusters: what compare needs."""
+    comparable_ref: str | None = None
+    """Features of several models, kept to what all of them answered."""
+    featurize_scored_ref: str | None = None
+    """In place of ``featurize_ref`` where a service over HTTP may be asked for scores."""
+    across_ref: str | None = None
+    """Tables over the versions of a model."""
+
+    @property
+    def card(self) -> Card:
+        """card.yaml of the package; SpecError names what is wrong with it."""
+        return _card(self.name, self.package, self.headline)
+
+    def params(self, stage: str) -> type[Strict]:
+        """The params block of one stage."""
+        found = self._resolve(self.params_refs[STAGES.index(stage)])
+        if not (isinstance(found, type) and issubclass(found, Strict)):
+            raise SpecError(f"audit '{self.name}': {stage} needs a class Params derived from markedness.records.Strict")
+        return found
+
+    @property
+    def prompts(self) -> Prompts:
+        """Stimuli, params -> rounds of prompts; is sent the answers to each round."""
+        return cast(Prompts, self._resolve(self.prompts_ref))
+
+    @property
+    def clean(self) -> Clean:
+        """Generations -> the same rows with answer and status."""
+        return cast(Clean, self._resolve(self.clean_ref))
+
+    @property
+    def featurize(self) -> Featurize:
+        """Responses -> named tables, or why there is nothing to measure."""
+        return cast(Featurize, self._resolve(self.featurize_ref))
+
+    @property
+    def featurize_scored(self) -> FeaturizeScored | None:
+        """See ``featurize_scored_ref``."""
+        return cast("FeaturizeScored | None", self._optional(self.featurize_scored_ref))
+
+    @property
+    def evaluate(self) -> Evaluate:
+        """Features -> Scores, tables, figures, notes."""
+        return cast(Evaluate, self._resolve(self.evaluate_ref))
+
+    @property
+    def rule(self) -> Rule:
+        """The scripted controls."""
+        return cast(Rule, self._resolve(self.rule_ref))
+
+    @property
+    def complete_corpus(self) -> CompleteCorpus | None:
+        """See ``complete_corpus_ref``."""
+        return cast("CompleteCorpus | None", self._optional(self.complete_corpus_ref))
+
+    @property
+    def point_scores(self) -> PointScores | None:
+        """See ``point_scores_ref``."""
+        return cast("PointScores | None", self._optional(self.point_scores_ref))
+
+    @property
+    def comparable(self) -> Comparable | None:
+        """See ``comparable_ref``."""
+        return cast("Comparable | None", self._optional(self.comparable_ref))
+
+    @property
+    def across(self) -> Across | None:
+        """See ``across_ref``."""
+        return cast("Across | None", self._optional(self.across_ref))
+
+    def _optional(self, reference: str | None) -> Any:
+        return None if reference is None else self._resolve(reference)
+
+    def _resolve(self, reference: str) -> Any:
+        module, _, name = reference.partition(":")
+        place = f"{self.package}.{module}"
+        try:
+            return vars(import_module(place))[name]
+        except ModuleNotFoundError as error:
+            if error.name is None or not place.startswith(error.name):
+                raise
+            raise SpecError(f"audit '{self.name}': there is no module {place}; add it or correct its SPEC") from error
+        except KeyError as error:
+            raise SpecError(f"audit '{self.name}': {place} has no '{name}'; add it or correct its SPEC") from error
+
+
+@cache
+def _card(audit: str, package: str, headline: tuple[str, ...]) -> Card:
+    place = resources.files(package) / "card.yaml"
+    try:
+        content = yaml.safe_load(place.read_text(encoding="utf-8"))
+    except (FileNotFoundError, yaml.YAMLError) as error:
+        raise SpecError(f"audit '{audit}': {package} has no readable card.yaml ({type(error).__name__})") from error
+    if not isinstance(content, dict):
+        raise SpecError(f"audit '{audit}': card.yaml must be a mapping")
+    try:
+        return Card.read(audit, content, headline)
+    except (ValueError, KeyError, TypeError) as error:
+        raise SpecError(f"audit '{audit}': card.yaml: {error}") from error
+
+
+@cache
+def registered() -> dict[str, EntryPoint]:
+    """Name -> entry point of every installed audit, our own first, in the order of the papers."""
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    own = ("personas", "homogeneity", "guise", "knowledge", "annotation")
+    return {name: found[name] for name in (*(n for n in own if n in found), *sorted(set(found) - set(own)))}
+
+
+@cache
+def spec(audit: str) -> AuditSpec:
+    """The spec of one installed audit.
+
+    Raises
+    ------
+    SpecError
+        When no entry point has the name, or what it names is no AuditSpec of that name.
+    """
+    points = registered()
+    if audit not in points:
+        raise SpecError(f"'{audit}' is not an installed audit; known: {', '.join(points)}")
+    try:
+        found = points[audit].load()
+    except (ImportError, AttributeError) as error:
+        raise SpecError(f"audit '{audit}': its entry point {points[audit].value} cannot be loaded: {error}") from error
+    if not isinstance(found, AuditSpec) or found.name != audit:
+        raise SpecError(f"audit '{audit}': {points[audit].value} is not an AuditSpec of this name")
+    return found

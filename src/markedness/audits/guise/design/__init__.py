@@ -1,0 +1,1 @@
+"""From stimuli to prompts."""

@@ -1,0 +1,151 @@
+"""The tasks of a study: what is asked with each text, with its prompt templates and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from markedness.records import AuditError, Message, Prompt, Scalar, Stimuli, Strict
+
+
+class Task(Strict):
+    """What is asked with the texts; fields that are not given are taken from tasks.yaml."""
+
+    kind: Literal["association", "decision", "perplexity"] | None = None
+    prompts: tuple[str, ...] | dict[str, str] | None = None
+    """Ids of templates in tasks.yaml, or own templates by id, with {t} or {r} and optionally {a}."""
+    attributes: str | tuple[str, ...] | None = None
+    """A table with a column "attribute", or the attributes themselves."""
+    detrimental: tuple[str, ...] | None = None
+    """The attributes of a decision that are to the person's detriment."""
+    words: dict[str, tuple[str, ...]] | None = None
+    """Instead of texts: words for each group, in pairs, for {r}."""
+    sample: int | None = Field(default=None, ge=1)
+    """How many pairs of each set this task uses; all unless given."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A task whose stimuli have been read."""
+
+    kind: str
+    templates: Mapping[str, str]
+    candidate_columns: Mapping[str, Mapping[str, Scalar]]
+    """Attribute -> ``detrimental`` (decisions); ``ratings_table``, the table with its ratings, which featurize joins;
+    and ``stereotype``, see `_stereotype`."""
+    words: Mapping[str, tuple[str, ...]]
+    """Guise -> words that replace the texts; empty where texts are asked."""
+    sample: int | None
+
+    def prompts(self, group: str, text: str, columns: Mapping[str, Scalar]) -> Iterator[Prompt]:
+        """One text in every template; a template with an article once for "a" and once for "an"."""
+        columns = {**columns, "kind": self.kind, "utterance": text}
+        if self.kind == "perplexity":
+            yield Prompt("perplexity", group, _chat(text), text, perplexity=True, cut=text, columns=columns)
+            return
+        slot = "{r}" if self.words else "{t}"
+        for key, template in self.templates.items():
+            for article, attributes in _by_article(template, list(self.candidate_columns)).items():
+                # the article first: a text may contain braces
+                filled = template.replace("{a}", article).replace(slot, text)
+                yield Prompt(
+                    key, group, _chat(filled), filled, candidates=tuple(attributes), cut="" if self.words else text,
+                    columns=columns, candidate_columns={word: self.candidate_columns[word] for word in attributes},
+                )  # fmt: skip
+
+
+def _chat(text: str) -> tuple[Message, ...]:
+    return (Message("user", text),)
+
+
+def _by_article(template: str, words: Sequence[str]) -> dict[str, list[str]]:
+    """Article -> the words that take it, by their first letter; one group where the template has no article."""
+    if "{a}" not in template:
+        return {"": list(words)}
+    groups: dict[str, list[str]] = {"a": [], "an": []}
+    for word in words:
+        groups["an" if word[:1].lower() in "aeiou" else "a"].append(word)
+    return {article: chosen for article, chosen in groups.items() if chosen}
+
+
+def questions(tasks: Mapping[str, Task], stimuli: Stimuli) -> dict[str, Question]:
+    """The tasks, completed from tasks.yaml, with their templates and attributes.
+
+    Raises
+    ------
+    AuditError
+        For a task that cannot be asked, with the place and the remedy.
+    """
+    content = stimuli.data("tasks.yaml")
+    shipped_tasks, shipped_templates = content["tasks"], content["templates"]
+    made = {}
+    for name, given in tasks.items():
+        task = Task.model_validate(shipped_tasks.get(name, {}) | given.model_dump(exclude_none=True))
+        where = f"guise.generate.tasks.{name}"
+        if task.kind is None:
+            raise AuditError(
+                f"{where}: there is no task of that name; give it kind, prompts and attributes, or use one of "
+                f"{', '.join(shipped_tasks)}"
+            )
+        if task.kind != "perplexity" and not (task.prompts and task.attributes):
+            raise AuditError(f"{where}: a task of kind {task.kind} needs prompts and attributes")
+        made[name] = Question(
+            kind=task.kind,
+            templates=_templates(task, shipped_templates, where),
+            candidate_columns=_candidates(task, stimuli, where),
+            words=task.words or {},
+            sample=task.sample,
+        )
+    return made
+
+
+def _templates(task: Task, shipped: Mapping[str, str], where: str) -> dict[str, str]:
+    """Template id -> template."""
+    if task.kind == "perplexity":
+        return {"perplexity": "{t}"}
+    templates = task.prompts if isinstance(task.prompts, dict) else {}
+    for key in () if isinstance(task.prompts, dict) else task.prompts or ():
+        if key not in shipped:
+            raise AuditError(f"{where}.prompts: prompt '{key}' is not in tasks.yaml; known: {', '.join(shipped)}")
+        templates[key] = shipped[key]
+    slot = "{r}" if task.words else "{t}"
+    for key, template in templates.items():
+        if template.count(slot) != 1:
+            raise AuditError(f"{where}.prompts.{key}: write {slot} once, where the text belongs: '{template}'")
+    return templates
+
+
+def _candidates(task: Task, stimuli: Stimuli, where: str) -> dict[str, dict[str, Scalar]]:
+    """Attribute -> the columns of its rows."""
+    if isinstance(task.attributes, str):
+        table = stimuli.table(task.attributes, ["attribute"])
+        words: dict[str, dict[str, Scalar]] = {
+            str(row["attribute"]).strip(): {"ratings_table": task.attributes, "stereotype": _stereotype(row)}
+            for row in table.to_dict("records")
+        }
+        words.pop("", None)
+    else:
+        words = {word.strip(): {} for word in task.attributes or ()}
+    if task.kind != "decision":
+        return words
+    detrimental = task.detrimental or ()
+    if not (detrimental and set(detrimental) < set(words)):
+        raise AuditError(f"{where}.detrimental: name some, but not all, of the attributes {', '.join(words)}")
+    return {word: columns | {"detrimental": word in detrimental} for word, columns in words.items()}
+
+
+def _stereotype(rating: Mapping[Hashable, str]) -> float:
+    """How strongly people attach an attribute to the marked guise, in [-1, 1]; 0 where the table does not say.
+
+    1 for an attribute that at least 20 % of the participants named in 1933; otherwise the lower the prestige of an
+    occupation (1 to 9), the higher: (5.3 - prestige) / 2, clipped. The planted control follows it.
+    """
+    named, prestige = (pd.to_numeric(rating.get(key, ""), errors="coerce") for key in ("percent_1933", "prestige"))
+    if named >= 20:
+        return 1.0
+    return 0.0 if np.isnan(prestige) else float(np.clip((5.3 - prestige) / 2, -1, 1))

@@ -1,0 +1,126 @@
+"""The text sets of a study: where their texts come from, and the texts themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from markedness.audits.guise.design.guises import RULES, noise, pairs, read_pairs
+from markedness.records import AuditError, Axis, Stimuli, Strict
+
+Texts = tuple[str, dict[str, str]]
+"""Id of a pair, and guise -> text."""
+
+
+class TextSource(Strict):
+    """One text set in the guises: made by a rule, read from a file, or given here."""
+
+    rule: str | None = None
+    """A key of `markedness.audits.guise.design.guises.RULES`, or "noise"."""
+    file: str | None = None
+    """UTF-8, one pair a line, the guises separated by a tab, no header."""
+    texts: tuple[tuple[str, ...], ...] | None = None
+    """The pairs themselves."""
+    guises: tuple[str, ...] | None = None
+    """The guise of each column; the marked ones in the order of the axis, then the unmarked one, unless given."""
+    matched: bool = True
+    """Whether the texts of one pair mean the same; otherwise each column is an independent set."""
+    sample: int | None = Field(default=None, ge=1)
+    """How many pairs are drawn; all unless given."""
+    tasks: tuple[str, ...] | None = None
+    """The tasks that use these texts; unless given, all tasks, and for a control only traits and perplexity."""
+    control: bool | None = None
+    """Whether this is a deviation that is not a feature of the guise; decided by the rule unless given."""
+    of: str | None = None
+    """For noise: the set whose unmarked texts are damaged."""
+    rate: float = Field(default=0.25, ge=0, le=1)
+    """For noise: the share of words that are modified."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> TextSource:
+        if sum(source is not None for source in (self.rule, self.file, self.texts)) != 1:
+            raise ValueError("give exactly one of rule, file and texts")
+        if self.rule is not None and self.rule != "noise" and self.rule not in RULES:
+            raise ValueError(f"rule: '{self.rule}' is unknown; known: {', '.join(RULES)}, noise")
+        if (self.rule == "noise") != (self.of is not None):
+            raise ValueError("'of' names the set that the rule noise damages: give it with that rule and no other")
+        return self
+
+    @property
+    def is_control(self) -> bool:
+        """The value of ``control`` if given, otherwise that of the rule."""
+        if self.control is not None:
+            return self.control
+        return self.rule == "noise" or (self.rule is not None and RULES[self.rule].control)
+
+    def used_by(self, task: str, kind: str) -> bool:
+        """Whether a task is asked with these texts."""
+        if self.tasks is not None:
+            return task in self.tasks
+        return not self.is_control or task == "traits" or kind == "perplexity"
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """Reads the text sets of a study, each sampled independently of the others."""
+
+    sources: Mapping[str, TextSource]
+    axis: Axis
+    stimuli: Stimuli
+    verbs: str
+    """Table of verb forms, for rules."""
+    words: str
+    """File of the words that noise inserts."""
+    seed: int
+
+    def read(self, name: str) -> list[Texts]:
+        """The texts of one set, sampled, in the order of their source.
+
+        Raises
+        ------
+        AuditError
+            For texts that cannot be used, with the place and the remedy.
+        """
+        source = self.sources[name]
+        rng = np.random.default_rng([self.seed, *name.encode()])
+        if source.of is not None:
+            return list(self._damaged(name, source, rng))
+        guises = source.guises or (*self.axis.marked, self.axis.unmarked)
+        rows = self._rows(f"guise.generate.pairs.{name}", source, guises)
+        numbered = [
+            (f"{name}/{number:05d}", {guise: text for guise, text in zip(guises, row, strict=True) if text})
+            for number, row in enumerate(rows, start=1)
+        ]
+        if source.sample is None or source.sample >= len(numbered):
+            return numbered
+        drawn = rng.choice(len(numbered), source.sample, replace=False)
+        return [numbered[place] for place in sorted(drawn)]
+
+    def _rows(self, where: str, source: TextSource, guises: Sequence[str]) -> Sequence[tuple[str, ...]]:
+        if source.rule is not None and len(guises) != 2:
+            raise AuditError(f"{where}: a rule writes two guises; name them with guises: [MARKED, UNMARKED]")
+        try:
+            if source.rule is not None:
+                verbs = self.stimuli.table(self.verbs, RULES[source.rule].needs).to_dict("records")
+                return pairs(source.rule, [{str(key): str(value) for key, value in verb.items()} for verb in verbs])
+            if source.file is not None:
+                return read_pairs(self.stimuli.text(source.file), len(guises), source.matched, source.file)
+            content = "\n".join("\t".join(row) for row in source.texts or ())
+            return read_pairs(content, len(guises), source.matched, where)
+        except ValueError as error:
+            raise AuditError(f"{where}: {error}") from error
+
+    def _damaged(self, name: str, source: TextSource, rng: np.random.Generator) -> Iterator[Texts]:
+        """Each unmarked text of another set once, with noise as its marked guise."""
+        words = self.stimuli.text(self.words).split()
+        marked = source.guises[0] if source.guises else self.axis.marked[0]
+        seen: set[str] = set()
+        for pair, row in self.read(str(source.of)):
+            text = row.get(self.axis.unmarked)
+            if text and text not in seen and len(seen) < (source.sample or len(seen) + 1):
+                seen.add(text)
+                damaged = noise(text, words, rng, source.rate)
+                yield f"{name}/{pair.rpartition('/')[2]}", {marked: damaged, self.axis.unmarked: text}

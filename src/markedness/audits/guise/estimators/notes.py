@@ -1,0 +1,61 @@
+"""Notes of evaluate: what is missing and why, estimated probabilities, small numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from markedness.audits.guise.estimators.params import Params
+from markedness.audits.guise.estimators.stereotypes import main_rows
+
+
+def notes(scored: pd.DataFrame, params: Params, tables: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Sentences that a reader of the results must see."""
+    asked = scored[scored["kind"].ne("perplexity")]
+    return [*_of_scores(asked), *_of_texts(scored, main_rows(asked, params)), *_of_tables(tables)]
+
+
+def _of_scores(asked: pd.DataFrame) -> Iterator[str]:
+    for reason, rows in asked[asked["missing"].notna()].groupby("missing", sort=False, observed=True):
+        words = sorted(rows["attribute"].unique())
+        shown = ", ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
+        yield f"{len(rows)} of {len(asked)} scores are missing ({shown}): {reason}."
+    estimated = asked.loc[asked["estimator"].notna() & asked["estimator"].ne("exact")]
+    for name, rows in estimated.groupby("estimator", sort=False, observed=True):
+        yield (
+            f"{len(rows)} of {len(asked)} scores are estimated ({name}), with a median coverage of "
+            f"{rows['coverage'].median():.2f}. Only the highest-ranking attributes are then meaningful: agreement, "
+            "correlations and the regression of prestige are omitted, as in the paper."
+        )
+
+
+def _of_texts(scored: pd.DataFrame, main: pd.DataFrame) -> Iterator[str]:
+    if cut := scored.loc[scored["cut"].astype(bool), "pair"].nunique():
+        yield f"{cut} text pairs were longer than the model's context and were cut at their end."
+    texts = main[main["setting"].ne("overt")]
+    n_pairs, n_prompts = texts["pair"].nunique(), texts.groupby("task", observed=True)["prompt_id"].nunique().min()
+    if n_pairs < 100 or n_prompts < 9:
+        yield (
+            f"The study is small: {n_pairs} text pairs, and as few as {n_prompts} prompts in a task; the paper has "
+            "3,019 pairs, and 9 prompts for adjectives."
+        )
+
+
+def _of_tables(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    decisions, favorability = tables["decisions"], tables["favorability"]
+    if len(decisions):
+        yield (
+            "Decisions are shown with both calibrations, ratio (defined in the paper) and difference (used in its code "
+            "and printed rates); the two rules can decide differently."
+        )
+    cells = decisions[decisions["level"].eq("prompt") & decisions["n"].gt(0) & decisions["n_reference"].gt(0)]
+    if empty := int(cells["increase"].isna().sum()):
+        yield (
+            f"In {empty} of {len(cells)} cells of decisions (prompt and rule) one guise has no detrimental decision, "
+            "so the relative increase is missing."
+        )
+    if favorability.loc[favorability["source"].eq("model"), "weighted"].isna().any():
+        yield "A weighted favourability is missing because one of the top attributes has no positive score."
+    if tables["features"]["n_prompts"].lt(2).any():
+        yield "With one prompt, stereotype strength has no t test: it is a test over prompts."

@@ -1,0 +1,153 @@
+"""The stereotypes of a model: the scores of one association task, and the human ratings of its attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from markedness.audits.guise.estimators.agreement import human_top, mean_average_precision
+from markedness.audits.guise.estimators.association import stereotype_strength
+from markedness.audits.guise.estimators.favorability import favorabilities, slopes
+from markedness.audits.guise.estimators.params import Params
+from markedness.audits.guise.estimators.text_sets import Floats, TextSet, mean, mean_over_sets, text_sets
+
+YEAR = "percent_"
+"""Prefix of the columns with the percentage of people who assigned an adjective, before the year."""
+
+
+@dataclass(frozen=True)
+class AssociationTask:
+    """One association task of one marked guise: its scores and the ratings of its attributes."""
+
+    task: str
+    group: str
+    reference: str
+    sets: list[TextSet]
+    ratings: pd.DataFrame
+    """Attribute -> ratings and percentages, in the order of the sets' attributes."""
+    params: Params
+
+    @cached_property
+    def log_ratio(self) -> Floats:
+        """Log ratios (n_prompts, n_attributes): mean over sets within a setting, then over settings."""
+        return self._log_ratio(self.sets)
+
+    @cached_property
+    def log_ratio_by_setting(self) -> dict[str, Floats]:
+        """Setting -> log ratios (n_prompts, n_attributes)."""
+        settings = dict.fromkeys(one.setting for one in self.sets)
+        return {setting: self._log_ratio([one for one in self.sets if one.setting == setting]) for setting in settings}
+
+    def _log_ratio(self, sets: list[TextSet]) -> Floats:
+        return mean_over_sets(sets, [one.log_ratio(self.params.base) for one in sets])
+
+    @property
+    def exact(self) -> bool:
+        """Whether the whole ranking is meaningful: not if only the most likely attributes were served."""
+        return all(one.exact for one in self.sets)
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of all sets."""
+        return sum(one.n_pairs for one in self.sets)
+
+    @property
+    def prompts(self) -> list[str]:
+        """In the order of the log ratios."""
+        return list(self.sets[0].prompts)
+
+    @property
+    def attributes(self) -> list[str]:
+        """In alphabetical order."""
+        return list(self.sets[0].attributes)
+
+    @cached_property
+    def mean_log_ratio(self) -> pd.Series:
+        """Mean over prompts by attribute, without attributes that have none."""
+        return pd.Series(mean(self.log_ratio), index=self.attributes).dropna()
+
+    def rating(self, column: str) -> pd.Series:
+        """One column of the ratings; NaN if it does not exist or the attribute has no score."""
+        values = self.ratings[column] if column in self.ratings else pd.Series(np.nan, index=self.ratings.index)
+        return values.where(values.index.isin(self.mean_log_ratio.index))
+
+    @property
+    def prestige(self) -> pd.Series:
+        """Prestige by attribute."""
+        return self.rating(self.params.prestige)
+
+    @cached_property
+    def years(self) -> dict[str, list[str]]:
+        """Year -> the human top attributes among those scored."""
+        found = {
+            str(column).removeprefix(YEAR): human_top(self.rating(str(column)).dropna(), self.params.top)
+            for column in self.ratings
+            if str(column).startswith(YEAR)
+        }
+        return {year: words for year, words in found.items() if words}
+
+    @cached_property
+    def stereotypical(self) -> NDArray[np.bool_]:
+        """Which attributes are stereotypical."""
+        words = self.params.stereotypes or self.years.get(self.params.stereotype_year, [])
+        return np.isin(self.attributes, list(words))
+
+    # ---- scores of log ratios (..., n_prompts, n_attributes), averaged over prompts
+
+    def strength(self, log_ratio: Floats, weights: Floats | None = None) -> Floats:
+        """Stereotype strength."""
+        return mean(stereotype_strength(log_ratio, self.stereotypical), -1, weights)
+
+    def agreement(self, year: str, log_ratio: Floats, weights: Floats | None = None) -> Floats:
+        """Agreement with the human stereotypes of a year."""
+        return mean(mean_average_precision(log_ratio, self.attributes, self.years[year]), -1, weights)
+
+    def favorability(self, log_ratio: Floats, weights: Floats | None = None) -> Floats:
+        """Weighted favourability of the top attributes of the mean over prompts."""
+        return favorabilities(mean(log_ratio, -2, weights), self.rating("favorability"), self.params.top)[0]
+
+    def slope(self, log_ratio: Floats, weights: Floats | None = None) -> Floats:
+        """Slope of prestige on the mean over prompts."""
+        return slopes(mean(log_ratio, -2, weights), self.prestige)
+
+    def attribute(self, name: str, log_ratio: Floats, weights: Floats | None = None) -> Floats:
+        """Log ratio of one attribute."""
+        return mean(log_ratio[..., self.attributes.index(name)], -1, weights)
+
+
+def main_rows(rows: pd.DataFrame, params: Params) -> pd.DataFrame:
+    """Rows of the text sets that the main analyses read, and the words for the groups."""
+    if params.main:
+        return rows[rows["text_set"].isin([*params.main, "overt"])]
+    return rows[~rows["control"].astype(bool)]
+
+
+def ratings(attributes: pd.DataFrame, task: str) -> pd.DataFrame:
+    """The ratings of one task, indexed by attribute."""
+    return attributes[attributes["task"].eq(task)].drop(columns="task").set_index("attribute")
+
+
+def association_tasks(rows: pd.DataFrame, attributes: pd.DataFrame, params: Params) -> list[AssociationTask]:
+    """The association tasks of one marked guise, traits first.
+
+    Parameters
+    ----------
+    rows
+        Scores of this guise, of the text sets that are to be analysed.
+    attributes
+        Task and attribute -> ratings.
+    params
+        As of evaluate.
+    """
+    made = []
+    of_tasks = rows[rows["kind"].eq("association")]
+    for task, part in of_tasks.groupby("task", sort=False, observed=True):
+        sets = text_sets(part)
+        rated = ratings(attributes, str(task)).reindex(list(sets[0].attributes))
+        group, reference = str(part["group"].iloc[0]), str(part["reference"].iloc[0])
+        made.append(AssociationTask(str(task), group, reference, sets, rated, params))
+    return sorted(made, key=lambda one: {"traits": 0, "overt": 1}.get(one.task, 2))

@@ -1,0 +1,96 @@
+"""Tables of the text sets: associations by prompt, stereotype strength, contrasts and perplexity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from markedness.audits.guise.estimators.association import stereotype_strength
+from markedness.audits.guise.estimators.params import Params
+from markedness.audits.guise.estimators.spread import draw, spread
+from markedness.audits.guise.estimators.stereotypes import AssociationTask
+from markedness.audits.guise.estimators.tables import Row, contrast
+from markedness.audits.guise.estimators.text_sets import Floats
+from markedness.results import NAN
+from markedness.stats.t_tests import one_sample_t, pooled_t
+
+
+def association_rows(task: AssociationTask) -> list[Row]:
+    """One row per text set, prompt and attribute."""
+    rows: list[Row] = []
+    for one in task.sets:
+        log_ratio = one.log_ratio(task.params.base)
+        first, second = np.isfinite(one.log_p), np.isfinite(one.log_p_reference)
+        there = (first & second).sum(axis=0) if one.matched else np.minimum(first.sum(axis=0), second.sum(axis=0))
+        for m, prompt in enumerate(one.prompts):
+            for k, attribute in enumerate(one.attributes):
+                n = int(there[m, k])
+                rows.append({
+                    "setting": one.setting, "prompt": prompt, "attribute": attribute, "q": log_ratio[m, k],
+                    "task": task.task, "text_set": one.name, "control": one.control, "group": task.group,
+                    "reference": task.reference, "n": n, "missing": one.n_pairs - n,
+                })  # fmt: skip
+    return rows
+
+
+def feature_rows(task: AssociationTask, rng: np.random.Generator) -> list[Row]:
+    """Stereotype strength of each text set; t as published."""
+    params = task.params
+    rows: list[Row] = []
+    for one in task.sets if task.stereotypical.any() else ():
+        log_ratio = one.log_ratio(params.base)
+        test = one_sample_t(stereotype_strength(log_ratio, task.stereotypical), "greater")
+        draws = draw([one], params.base, params.n_resamples, params.n_permutations, rng)
+        found = spread(task.strength, float(task.strength(log_ratio)), draws, params.confidence_level)
+        rows.append({
+            "text_set": one.name, "setting": one.setting, "control": one.control, "group": task.group,
+            "strength": test.mean, "ci_low": found.low, "ci_high": found.high, "sd": test.sd, "n_prompts": test.n,
+            "n_pairs": one.n_pairs, "t": test.t, "df": test.df, "p": test.p, "null_mean": found.null_mean,
+            "p_swapped": found.p,
+        })  # fmt: skip
+    return rows
+
+
+def strength_contrasts(task: AssociationTask) -> list[Row]:
+    """Stereotype strength of the text sets of ``contrasts``, over prompts."""
+    if not task.stereotypical.any():
+        return []
+    log_ratios = {one.name: one.log_ratio(task.params.base) for one in task.sets}
+    by_set = {name: stereotype_strength(values, task.stereotypical) for name, values in log_ratios.items()}
+    return _contrasts(task.group, "strength", by_set, task.params)
+
+
+def _contrasts(group: str, measure: str, samples: Mapping[str, Floats], params: Params) -> list[Row]:
+    there = [(a, b) for a, b in params.contrasts if a in samples and b in samples]
+    return [contrast(group, measure, (a, samples[a]), (b, samples[b])) for a, b in there]
+
+
+def perplexity_contrasts(rows: pd.DataFrame, params: Params) -> list[Row]:
+    """Perplexity of the marked texts of the text sets of ``contrasts``, over texts."""
+    made: list[Row] = []
+    for group, own in rows[rows["kind"].eq("perplexity")].groupby("group", sort=False, observed=True):
+        texts = {
+            str(name): np.exp(-part["log_prob"].to_numpy()) for name, part in own.groupby("text_set", observed=True)
+        }
+        made += _contrasts(str(group), "perplexity", texts, params)
+    return made
+
+
+def perplexity_rows(rows: pd.DataFrame) -> list[Row]:
+    """Perplexity of the texts of both guises, by text set."""
+    made: list[Row] = []
+    asked = rows[rows["kind"].eq("perplexity")]
+    for (name, group), part in asked.groupby(["text_set", "group"], sort=False, observed=True):
+        own, others = (np.exp(-part[side].to_numpy(dtype=float)) for side in ("log_prob", "log_prob_reference"))
+        test, reference = pooled_t(own, others), str(part["reference"].iloc[0])
+        for guise, other, values in ((str(group), reference, own), (reference, str(group), others)):
+            there = values[np.isfinite(values)]
+            made.append({
+                "text_set": str(name), "setting": part["setting"].iloc[0], "guise": guise, "compared_with": other,
+                "mean": float(there.mean()) if len(there) else NAN, "sd": float(there.std()) if len(there) else NAN,
+                "n": len(there), "missing": len(values) - len(there), "estimator": part["estimator"].iloc[0],
+                "t": test.t, "df": test.df, "p": test.p if other == reference else NAN,
+            })  # fmt: skip
+    return made

@@ -1,0 +1,156 @@
+"""Texts in two guises under one task: ln p by pair, prompt and attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from markedness.audits.guise.estimators.association import log_mean_exp, matched_log_ratio, pooled_log_ratio
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TextSet:
+    """One set of text pairs: ln p after the marked guise and after its reference."""
+
+    name: str
+    setting: str
+    """matched, unmatched or overt."""
+    control: bool
+    prompts: Sequence[str]
+    attributes: Sequence[str]
+    """In alphabetical order."""
+    log_p: Floats
+    """Shape (n_pairs, n_prompts, n_attributes), nats; NaN where missing."""
+    log_p_reference: Floats
+    """The same of the reference guise."""
+    neutral_log_prob: Floats
+    """ln p in the neutral context, of the same shape; NaN where it was not asked for."""
+    exact: bool = True
+    """Whether the probabilities are the model's own; otherwise they are estimated from the most likely tokens."""
+
+    @property
+    def matched(self) -> bool:
+        """Whether log ratios are taken pair by pair; estimated probabilities are pooled, as in the paper for GPT-4."""
+        return self.setting != "unmatched" and self.exact
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs; of unmatched texts, the size of the larger set."""
+        return len(self.log_p)
+
+    def log_ratio(self, base: float = 10.0, weights: ArrayLike | None = None) -> Floats:
+        """Log ratios (n_prompts, n_attributes); with weights (n, n_pairs) one such array per row of weights."""
+        estimator = matched_log_ratio if self.matched else pooled_log_ratio
+        return estimator(self.log_p, self.log_p_reference, base, weights)
+
+    def log_ratio_swapped(self, flips: NDArray[np.bool_], base: float = 10.0) -> Floats:
+        """Log ratios with the guises of the flagged pairs exchanged: a draw of the null of no difference.
+
+        Parameters
+        ----------
+        flips : (n_draws, n_pairs) array of bool
+            A pair is exchanged as a whole, in all prompts and for all attributes, because these share its texts.
+
+        Returns
+        -------
+        ndarray, shape (n_draws, n_prompts, n_attributes)
+        """
+        moved = flips.astype(float)
+        if not self.matched:
+            both = np.concatenate([self.log_p, self.log_p_reference])
+            first, second = np.hstack([1 - moved, moved]), np.hstack([moved, 1 - moved])
+            return (log_mean_exp(both, first) - log_mean_exp(both, second)) / float(np.log(base))
+        difference = self.log_p - self.log_p_reference
+        there = np.isfinite(difference)
+        total = np.tensordot(1 - 2 * moved, np.where(there, difference, 0.0), axes=1)
+        count = there.sum(axis=0)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan) / float(np.log(base))
+
+
+def text_sets(rows: pd.DataFrame) -> list[TextSet]:
+    """The text sets of one task and one marked guise, in order of appearance.
+
+    Parameters
+    ----------
+    rows
+        Features: setting, text_set, control, prompt_id, pair, attribute, log_prob, log_prob_reference,
+        neutral_log_prob, estimator. A pair that occurs twice, as in a resample, counts twice.
+    """
+    prompt_codes, prompts = pd.factorize(rows["prompt_id"])
+    attribute_codes, attributes = pd.factorize(rows["attribute"].astype(str), sort=True)
+    made = []
+    for name in rows["text_set"].unique():
+        chosen = rows["text_set"].eq(name).to_numpy()
+        part = rows[chosen]
+        pair_codes, pair_names = pd.factorize(part["pair"])
+        shape = (len(pair_names), len(prompts), len(attributes))
+        cell = np.ravel_multi_index((pair_codes, prompt_codes[chosen], attribute_codes[chosen]), shape)
+        log_p, log_p_reference, neutral = _arrays(part, cell, shape)
+        first = part.iloc[0]
+        made.append(
+            TextSet(
+                name=str(name),
+                setting=str(first["setting"]),
+                control=bool(first["control"]),
+                prompts=list(prompts),
+                attributes=list(attributes),
+                log_p=log_p,
+                log_p_reference=log_p_reference,
+                neutral_log_prob=neutral,
+                exact=bool(part["estimator"].dropna().eq("exact").all()),
+            )
+        )
+    return made
+
+
+def _arrays(rows: pd.DataFrame, cell: NDArray[np.int64], shape: tuple[int, int, int]) -> list[Floats]:
+    """The three columns of ln p as arrays of this shape, longer by the copies of pairs; ``cell`` numbers the rows."""
+    copy = _copies(cell)
+    n_copies = int(copy.max(initial=0)) + 1
+    arrays = []
+    for column in ("log_prob", "log_prob_reference", "neutral_log_prob"):
+        values = np.full((n_copies, int(np.prod(shape))), np.nan)
+        values[copy, cell] = pd.to_numeric(rows[column]).to_numpy(dtype=float, na_value=np.nan)
+        arrays.append(values.reshape(n_copies * shape[0], *shape[1:]))
+    if n_copies > 1:  # pairs with fewer copies than the most frequent one leave empty rows
+        filled = np.isfinite(arrays[0]).any(axis=(1, 2)) | np.isfinite(arrays[1]).any(axis=(1, 2))
+        arrays = [values[filled] for values in arrays]
+    return arrays
+
+
+def _copies(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each cell occurs in the rows before."""
+    order = np.argsort(cells, kind="stable")
+    ordered = cells[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(cells) else np.array([], dtype=int)
+    counts = np.arange(len(cells)) - np.repeat(starts, np.diff(np.r_[starts, len(cells)]))
+    copies = np.empty(len(cells), dtype=np.int64)
+    copies[order] = counts
+    return copies
+
+
+def mean_over_sets(sets: Sequence[TextSet], scores: Sequence[Floats]) -> Floats:
+    """Mean over the sets of a setting, then over settings: a setting counts once, however many texts it has."""
+    by_setting = {
+        setting: mean([score for one, score in zip(sets, scores, strict=True) if one.setting == setting])
+        for setting in dict.fromkeys(one.setting for one in sets)
+    }
+    return mean(list(by_setting.values()))
+
+
+def mean(values: Sequence[Floats] | Floats, axis: int = 0, weights: ArrayLike | None = None) -> Floats:
+    """Mean without NaN, optionally weighted along ``axis``; NaN where nothing is left."""
+    numbers = np.asarray(values, dtype=float)
+    there = np.isfinite(numbers)
+    if weights is not None:
+        shape = np.asarray(weights, dtype=float)
+        there = there * shape.reshape(shape.shape + (1,) * (numbers.ndim - shape.ndim))
+    count = there.sum(axis=axis)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(count > 0, np.where(there > 0, numbers * there, 0.0).sum(axis=axis) / count, np.nan)

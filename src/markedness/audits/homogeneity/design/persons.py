@@ -1,0 +1,65 @@
+"""The persons that prompts are about: people with first names, or one person per group with a group label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
+
+from markedness.audits.homogeneity.design.study import StimuliError
+from markedness.records import Axes, Stimuli, given_phrase, group_name
+
+
+class Person(NamedTuple):
+    """Whom a prompt is about."""
+
+    values: dict[str, str]
+    """Axis -> value."""
+    words: dict[str, str]
+    """Field of a signal's template -> text: the name, or the label in its forms."""
+
+
+def named_persons(axes: Axes, stimuli: Stimuli, file: str, per_group: int | None) -> Iterator[Person]:
+    """Each name of each crossed group, in the order of the file; at most ``per_group`` a group, None: all."""
+    names = stimuli.table(file, ["name", *axes])
+    for values in _crossed(axes):
+        own = names.loc[(names[list(axes)] == list(values.values())).all(axis=1), "name"]
+        if own.empty:
+            raise StimuliError(
+                f"{file} has no name for the group '{group_name(values, axes)}'; add one, or remove one of its values "
+                "from homogeneity.axes"
+            )
+        yield from (Person(values, {"name": name}) for name in own.iloc[:per_group])
+
+
+def labelled_persons(axes: Axes) -> Iterator[Person]:
+    """One person for each crossed group."""
+    return (Person(values, label_words(values, axes)) for values in _crossed(axes))
+
+
+def label_words(values: dict[str, str], axes: Axes) -> dict[str, str]:
+    """Label and phrase of the axes without a noun ("Asian", "an Asian"), noun of the axis that has one ("man").
+
+    ``person`` is the phrase that the axes give for the whole group, else phrase and noun ("an Asian man").
+    Capitalised fields begin a sentence.
+    """
+    words = {axis: axes[axis].values[value] for axis, value in values.items()}
+    nouns = [word.noun for word in words.values() if word.noun]
+    adjectives = {axis: word for axis, word in words.items() if not word.noun}
+    label = " ".join(
+        next((word.forms[value] for value in values.values() if value in word.forms), word.label or values[axis])
+        for axis, word in adjectives.items()
+    )
+    phrase = next(iter(adjectives.values())).phrase if len(adjectives) == 1 else None
+    phrase = phrase or (f"{'an' if label[:1].lower() in 'aeiou' else 'a'} {label}" if label else "an")
+    noun = nouns[0] if nouns else "person"
+    person = given_phrase(values, axes) or f"{phrase} {noun}"
+    return {
+        "label": label, "phrase": phrase, "Phrase": phrase[:1].upper() + phrase[1:], "noun": noun,
+        "person": person, "Person": person[:1].upper() + person[1:],
+    }  # fmt: skip
+
+
+def _crossed(axes: Axes) -> Iterator[dict[str, str]]:
+    """Axis -> value of every crossed group."""
+    return (dict(zip(axes, values, strict=True)) for values in product(*(axis.values for axis in axes.values())))

@@ -1,0 +1,98 @@
+"""A study of studies.yaml: its cues, how its prompts signal a group, and their wording."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from markedness.records import AuditError, Stimuli
+
+FILE = "studies.yaml"
+
+
+class StimuliError(AuditError):
+    """A study, signal, cue or name that the stimuli do not have."""
+
+
+class Cue(NamedTuple):
+    """One row of a file of cues."""
+
+    cue: str
+    instruction: str
+    prompt: str
+    completion: str
+    """What a base model continues."""
+    word_limit: int | None
+
+
+class Study(NamedTuple):
+    """One entry of studies.yaml."""
+
+    cues: str
+    """The file of cues."""
+    signal: str
+    """Name of the signal; "names" takes the persons from the table of names."""
+    marks: Mapping[str, str]
+    """Mark in a prompt -> template of what replaces it, in this order."""
+    samples: int
+    system: str
+    wording: Mapping[str, str]
+    """Word of the prompts -> word that replaces it."""
+    frame: str
+    """What a base model reads before the completion."""
+
+    def fill(self, template: str, words: Mapping[str, str]) -> str:
+        """The template with its marks replaced by a person's words, in the wording of the study."""
+        for mark, text in self.marks.items():
+            template = template.replace(mark, text.format_map(words))
+        for old, new in self.wording.items():
+            template = re.sub(rf"\b{re.escape(old)}\b", new, template)
+        return " ".join(template.split())
+
+
+def read_study(stimuli: Stimuli, name: str) -> Study:
+    """The study of this name; StimuliError when studies.yaml does not have it or does not define its signal."""
+    settings = stimuli.data(FILE)
+    studies, signals = settings["studies"], settings["signals"]
+    if name not in studies:
+        raise StimuliError(f"homogeneity.generate.study: '{name}' is not in {FILE}; it has {', '.join(studies)}")
+    study = studies[name]
+    signal = study.get("signal")
+    if signal not in signals:
+        raise StimuliError(f"{FILE}: signal '{signal}' of {name} is not defined; it has {', '.join(signals)}")
+    return Study(
+        study["cues"], signal, signals[signal], int(study["samples"]), study.get("system", ""),
+        study.get("wording") or {}, settings.get("completion_frame") or "",
+    )  # fmt: skip
+
+
+def read_cues(stimuli: Stimuli, file: str) -> list[Cue]:
+    """All cues of a file, in its order."""
+    rows = stimuli.table(file, Cue._fields).to_dict("records")
+    return [
+        Cue(row["cue"], row["instruction"], row["prompt"], row["completion"], int(row["word_limit"] or 0) or None)
+        for row in rows
+    ]
+
+
+def chosen_cues(stimuli: Stimuli, file: str, names: tuple[str, ...] | None) -> list[Cue]:
+    """The cues of these names, in their order; all cues of the file where ``names`` is None."""
+    cues = read_cues(stimuli, file)
+    known = [cue.cue for cue in cues]
+    if names is None:
+        return cues
+    if unknown := [name for name in names if name not in known]:
+        raise StimuliError(f"homogeneity.generate.cues: '{unknown[0]}' is not in {file}; it has {', '.join(known)}")
+    return [cue for name in names for cue in cues if cue.cue == name]
+
+
+def word_limits(stimuli: Stimuli, first: str) -> dict[str, int | None]:
+    """Cue -> word limit, over all studies; where two have a cue, the study ``first`` decides, then their order."""
+    studies = stimuli.data(FILE)["studies"]
+    files = dict.fromkeys(studies[name]["cues"] for name in (first, *studies) if name in studies)
+    limits: dict[str, int | None] = {}
+    for file in files:
+        for cue in read_cues(stimuli, file):
+            limits.setdefault(cue.cue, cue.word_limit)
+    return limits

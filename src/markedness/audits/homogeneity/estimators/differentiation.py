@@ -1,0 +1,224 @@
+"""Probability of differentiation: how likely two answers drawn from a group differ, and its bootstrap.
+
+Source: Lee & Lai, Probability of Differentiation Reveals Brittleness of Homogeneity Bias in GPT-4, sections
+2.3 and 2.4; the measure is that of Linville, Fischer & Salovey 1989 (one minus the Simpson index).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from markedness.stats.resampling import multinomial_weights, permute_within
+
+
+def probability_of_differentiation(counts: ArrayLike) -> NDArray[np.float64]:
+    """P_d = 1 - sum_i (c_i / N)^2 over the last axis (equation 1).
+
+    Parameters
+    ----------
+    counts
+        Answers per response category, shape (..., categories).
+
+    Returns
+    -------
+    float array, shape (...)
+        In [0, 1); 0: all answers are one category. NaN where there are no answers.
+
+    Notes
+    -----
+    The two answers are drawn with replacement, as published: P_d of n answers that all differ is 1 - 1/n.
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    total = counts.sum(axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(1 - np.einsum("...i,...i->...", counts, counts) / np.square(total))
+
+
+def sample_differentiation(
+    cells: NDArray[np.intp], categories: NDArray[np.intp], counts: NDArray[np.float64], n_cells: int
+) -> NDArray[np.float64]:
+    """P_d of each cell of a long table of counts, without a matrix of cells x categories.
+
+    Parameters
+    ----------
+    cells, categories, counts
+        Shape (n,) each: number of answers of a cell that are in a category, both given as numbers from 0; several rows
+        may have the same cell and category.
+    n_cells
+        Number of cells.
+
+    Returns
+    -------
+    float array, shape (n_cells,)
+        NaN where a cell has no answers.
+    """
+    n_categories = int(categories.max(initial=0)) + 1
+    occurring, place = np.unique(cells * n_categories + categories, return_inverse=True)
+    sums = np.bincount(place, counts)
+    totals = np.bincount(occurring // n_categories, sums, n_cells)
+    squares = np.bincount(occurring // n_categories, sums**2, n_cells)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(1 - squares / np.square(totals), dtype=np.float64)
+
+
+def cluster_replicates(counts: Any, weights: ArrayLike) -> NDArray[np.float64]:
+    """P_d of each resample of whole clusters: the counts of all resamples are weights times counts.
+
+    Parameters
+    ----------
+    counts
+        Answers per cluster and category, shape (clusters, categories); an array or a scipy sparse array.
+    weights
+        How often each cluster is drawn, shape (n_resamples, clusters), see
+        `markedness.stats.resampling.multinomial_weights`.
+
+    Returns
+    -------
+    float array, shape (n_resamples,)
+    """
+    return probability_of_differentiation(np.asarray(weights, dtype=np.float64) @ counts)
+
+
+def row_replicates(counts: ArrayLike, n_resamples: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """P_d of each resample of single answers, for answers without a cluster.
+
+    To draw N of N answers with replacement and count their categories is one multinomial draw.
+
+    Parameters
+    ----------
+    counts
+        Answers per category, shape (categories,).
+    n_resamples, rng
+        Replicates; seeded generator.
+
+    Returns
+    -------
+    float array, shape (n_resamples,)
+        NaN without answers.
+    """
+    counts = np.asarray(counts, dtype=np.int64)
+    total = int(counts.sum())
+    if total == 0:
+        return np.full(n_resamples, np.nan)
+    return probability_of_differentiation(rng.multinomial(total, counts / total, size=n_resamples))
+
+
+class Replicates(NamedTuple):
+    """The bootstrap of one group in one cue."""
+
+    cue: str
+    drawn: NDArray[np.float64]
+    """P_d of each resample."""
+    sample: float
+    """P_d of the answers themselves."""
+    n: int
+    n_clusters: int
+
+
+class CategoryCounts:
+    """Answers of clusters in cues, as one sparse matrix of clusters x categories for each cue.
+
+    Parameters
+    ----------
+    cues, clusters, categories, counts
+        Shape (n,) each: number of answers of a cluster in a cue that are in a category. A cluster (a name) may answer
+        in several cues.
+    """
+
+    def __init__(self, cues: ArrayLike, clusters: ArrayLike, categories: ArrayLike, counts: ArrayLike) -> None:
+        from scipy.sparse import coo_array
+
+        codes, self.clusters = pd.factorize(np.asarray(clusters))
+        categories, counts = np.asarray(categories, dtype=object), np.asarray(counts, dtype=float)
+        self.cues: dict[str, tuple[NDArray[np.intp], Any]] = {}
+        """Cue -> codes of its clusters (indices into ``clusters``), and their matrix."""
+        for cue, places in pd.Series(np.asarray(cues)).groupby(np.asarray(cues), sort=False).indices.items():
+            present, row = np.unique(codes[places], return_inverse=True)
+            category, names = pd.factorize(categories[places], use_na_sentinel=False)
+            matrix = coo_array((counts[places], (row, category)), shape=(len(present), len(names))).tocsr()
+            self.cues[str(cue)] = (present, matrix)
+
+    def replicates(
+        self, members: NDArray[np.bool_], n_resamples: int, rng: np.random.Generator
+    ) -> Iterator[Replicates]:
+        """Bootstrap P_d of a group in each cue in which it has answers.
+
+        As many clusters as the group has are drawn with replacement, not stratified, each with all its answers in
+        all its cues, so that averages over cues keep the correlation between cues. Where every cluster has a single
+        answer, answers are drawn.
+
+        Parameters
+        ----------
+        members
+            Shape (clusters,): whether a cluster belongs to the group.
+        n_resamples, rng
+            Replicates; seeded generator.
+        """
+        weights: dict[bytes, NDArray[np.int64]] = {}
+        for cue, (codes, matrix) in self.cues.items():
+            own = np.flatnonzero(members[codes])
+            if not len(own):
+                continue
+            counts = matrix[own]
+            total = counts.sum(axis=0)
+            sample, n = float(probability_of_differentiation(total)), int(total.sum())
+            if n == len(own):
+                yield Replicates(cue, row_replicates(total, n_resamples, rng), sample, n, n)
+                continue
+            key = codes[own].tobytes()
+            if key not in weights:
+                weights[key] = multinomial_weights(len(own), n_resamples, rng)
+            yield Replicates(cue, cluster_replicates(counts, weights[key]), sample, n, len(own))
+
+    def permuted_differences(
+        self,
+        labels: ArrayLike,
+        strata: ArrayLike,
+        unmarked: str,
+        marked: Sequence[str],
+        n_permutations: int,
+        rng: np.random.Generator,
+    ) -> dict[str, NDArray[np.float64]]:
+        """Differences of P_d, unmarked minus marked, averaged over cues, under permuted labels of the clusters.
+
+        Parameters
+        ----------
+        labels
+            Shape (clusters,): the group of each.
+        strata
+            Shape (clusters,): labels are permuted within a stratum, among clusters that answer in the same cues.
+        unmarked, marked
+            The reference, and the groups compared with it.
+        n_permutations, rng
+            Permutations; seeded generator.
+
+        Returns
+        -------
+        dict
+            Marked group -> shape (n_permutations,); NaN where no cue has answers of both.
+        """
+        answers_in = np.zeros((len(self.clusters), len(self.cues)), dtype=bool)
+        for place, (codes, _) in enumerate(self.cues.values()):
+            answers_in[codes, place] = True
+        same_cues = pd.factorize(pd.Series([row.tobytes() for row in np.packbits(answers_in, axis=1)]))[0]
+        blocks = pd.factorize(np.asarray(strata), use_na_sentinel=False)[0] * (same_cues.max() + 1) + same_cues
+        values = np.asarray(labels, dtype=object)
+        drawn = np.stack([permute_within(values, blocks, rng) for _ in range(n_permutations)])
+        differences: dict[str, list[NDArray[np.float64]]] = {value: [] for value in marked}
+        for codes, matrix in self.cues.values():
+            by_value = {v: cluster_replicates(matrix, drawn[:, codes] == v) for v in (unmarked, *marked)}
+            for value in marked:
+                differences[value].append(by_value[unmarked] - by_value[value])
+        return {value: _mean_present(np.stack(cues)) for value, cues in differences.items()}
+
+
+def _mean_present(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean along axis 0 of the values that are not NaN; NaN where all are."""
+    present = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(present, values, 0.0).sum(axis=0) / present.sum(axis=0))

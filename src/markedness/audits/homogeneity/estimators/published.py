@@ -1,0 +1,82 @@
+"""The tables of the publication, computed as published.
+
+Source: Lee & Lai, Probability of Differentiation Reveals Brittleness of Homogeneity Bias in GPT-4, section 2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from markedness.audits.homogeneity.estimators.effect_size import cohens_d
+from markedness.audits.homogeneity.estimators.groups import Bootstrap, compared
+from markedness.audits.homogeneity.estimators.meta_analysis import random_effects
+from markedness.records import Axes
+from markedness.stats.multiplicity import benjamini_hochberg
+from markedness.stats.resampling import percentile_interval
+
+
+def published_differentiation(bootstrap: Bootstrap, confidence_level: float) -> pd.DataFrame:
+    """P_d of each group in each cue: the median of its replicates, between their quantiles (section 2.4).
+
+    Returns
+    -------
+    DataFrame
+        axis, group, cue, pd, ci_low, ci_high, n (answers), pd_sample (P_d of the answers themselves), n_clusters. A
+        single cluster has no replicates: pd is pd_sample, and the bounds are NaN.
+    """
+    rows = []
+    for group, by_cue in bootstrap.items():
+        for r in by_cue.values():
+            several = r.n_clusters > 1
+            low, high = percentile_interval(r.drawn, confidence_level) if several else (np.nan, np.nan)
+            estimate = float(np.median(r.drawn)) if several else r.sample
+            rows.append((group.axis, group.name, r.cue, estimate, low, high, r.n, r.sample, r.n_clusters))
+    columns = ["axis", "group", "cue", "pd", "ci_low", "ci_high", "n", "pd_sample", "n_clusters"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def published_effects(bootstrap: Bootstrap, axes: Axes, confidence_level: float) -> pd.DataFrame:
+    """Cohen's d of each marked group in each cue (section 2.5), with our z and p: see `cohens_d`.
+
+    Returns
+    -------
+    DataFrame
+        comparison, cue, the numbers of `EffectSize`, axis, group, reference, n_resamples, p_adjusted
+        (Benjamini-Hochberg; single axes and crossed groups are two families). Positive: the marked group has less
+        variety. Groups with fewer than two clusters have no row.
+    """
+    rows = [
+        {
+            "comparison": f"{group.reference} v. {group.name}", "cue": cue,
+            **cohens_d(reference.drawn, marked.drawn, confidence_level)._asdict(),
+            "axis": group.axis, "group": group.name, "reference": group.reference, "n_resamples": len(marked.drawn),
+        }
+        for group, cue, reference, marked in compared(bootstrap)
+        if min(reference.n_clusters, marked.n_clusters) > 1
+    ]  # fmt: skip
+    effects = pd.DataFrame(rows)
+    if len(effects):
+        crossed = ~effects["axis"].isin(list(axes))
+        effects["p_adjusted"] = effects.groupby(crossed)["p"].transform(benjamini_hochberg)
+    return effects
+
+
+def published_meta_analysis(effects: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
+    """Effects of each comparison pooled over cues (section 2.5, table 2).
+
+    The standard error of d is the width of its published interval over 3.92, whatever the confidence level.
+
+    Returns
+    -------
+    DataFrame
+        comparison, d (the pooled effect), the other numbers of `Pooled`, axis, group, reference.
+    """
+    if effects.empty:
+        return pd.DataFrame()
+    rows = []
+    for comparison, own in effects.groupby("comparison", sort=False):
+        pooled = random_effects(own["d"], (own["ci_high"] - own["ci_low"]) / 3.92, confidence_level)
+        about = {name: own[name].iloc[0] for name in ("axis", "group", "reference")}
+        rows.append({"comparison": comparison, **pooled._asdict(), **about})
+    return pd.DataFrame(rows).rename(columns={"estimate": "d"}).drop(columns="standard_error")

@@ -1,0 +1,1 @@
+"""Word work of clean and featurize."""

@@ -1,0 +1,85 @@
+"""The protected classes and their subjects: from params.yaml, subjects.csv, or lists that the model itself writes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+
+from markedness.audits.knowledge.design.triples import fold, read_list
+from markedness.records import AuditError, Axes, Axis, Stimuli, Value
+
+
+def classes(stimuli: Stimuli, axes: Axes, listed: Collection[str] = ()) -> Axes:
+    """Class -> its subjects: ``axes``, or those of subjects.csv where ``axes`` is empty.
+
+    Parameters
+    ----------
+    stimuli
+        subjects.csv (class, subject, unmarked).
+    axes
+        The classes in params.yaml.
+    listed
+        Classes whose subjects the model lists; where one of them is not in subjects.csv, that file is not used.
+    """
+    if axes:
+        return dict(axes)
+    published = _published_classes(stimuli)
+    return {} if set(listed) - set(published) else published
+
+
+def _published_classes(stimuli: Stimuli) -> Axes:
+    table = stimuli.table("subjects.csv", ("class", "subject", "unmarked"))
+    axes: Axes = {}
+    for name, rows in table.groupby("class", sort=False):
+        unmarked = rows.loc[rows["unmarked"].ne(""), "subject"]
+        if len(unmarked) != 1 or len(rows) < 2:
+            raise AuditError(
+                f"subjects.csv: class '{name}' has {len(rows)} subjects and {len(unmarked)} unmarked; "
+                "give it at least two subjects and mark one"
+            )
+        axes[str(name)] = Axis(unmarked=unmarked.iloc[0], values={subject: Value() for subject in rows["subject"]})
+    return axes
+
+
+def label(axes: Axes, axis: str, key: str) -> str:
+    """A subject as it is written in a prompt."""
+    return axes[axis].values[key].label or key
+
+
+def with_listed(axes: Axes, lists: dict[str, list[str]], votes: int) -> Axes:
+    """The classes with the subjects that at least ``votes`` of their lists name (appendix A.2.1).
+
+    Parameters
+    ----------
+    axes
+        The classes so far.
+    lists
+        Class -> the lists that the model wrote.
+    votes
+        How many lists must name a subject.
+    """
+    grown = dict(axes)
+    for axis, texts in lists.items():
+        named = named_often(texts, votes)
+        values = dict(grown[axis].values) if axis in grown else {}
+        known = {fold(key) for key in values} | {fold(value.label or key) for key, value in values.items()}
+        values |= {name: Value() for name in named if fold(name) not in known}
+        if len(values) < 2:
+            raise AuditError(
+                f"knowledge.generate.dynamic_subjects.{axis}: {len(named)} subjects were named in at least "
+                f"{votes} of {len(texts)} lists; list the subjects of this class under knowledge.axes"
+            )
+        grown[axis] = Axis(unmarked=grown[axis].unmarked if axis in grown else next(iter(values)), values=values)
+    return grown
+
+
+def named_often(texts: Sequence[str], votes: int) -> list[str]:
+    """Names that at least ``votes`` lists contain, ignoring case and plural; the most frequent first."""
+    forms: dict[str, Counter[str]] = defaultdict(Counter)
+    lists: Counter[str] = Counter()
+    for text in texts:
+        entries = read_list(text)
+        lists.update(list(dict.fromkeys(fold(entry) for entry in entries)))
+        for entry in entries:
+            forms[fold(entry)][entry] += 1
+    return [forms[name].most_common(1)[0][0] for name, count in lists.most_common() if count >= votes]

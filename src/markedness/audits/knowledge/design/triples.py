@@ -1,0 +1,163 @@
+"""Triples and lists as a model writes them: read by generate to build the next round, and again by clean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from markedness.records import UNSUPPORTED, Completion, Prompt
+from markedness.text.refusals import is_refusal
+
+_ANSWER = re.compile(r"(?:^|\s|\b)[Aa]\s*:")
+_NEXT = re.compile(r"\n|\bQ\s*:|\s#")
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”'’)]*\s+(?=[\"“'‘(]?[^\W\d_a-z])|\n")
+_BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d+[.):])\s*")
+_EDGES = ' \t\r\n"“”.,;:!?…*_<>[]'
+
+
+@dataclass(frozen=True)
+class Triple:
+    """A valid answer of the crawl."""
+
+    subject: str
+    predicate: str
+    object: str
+
+
+Outcome = Triple | Literal["invalid", "failed"]
+"""Of one answer; "invalid": to be drawn again; "failed": drawing it again would not help."""
+
+
+def outcomes(asking: Sequence[Prompt], answers: Sequence[Sequence[Completion]]) -> list[Outcome]:
+    """What each prompt's one answer is."""
+    completions = [completion for (completion,) in answers]
+    columns = [prompt.columns for prompt in asking]
+    read = read_triples(
+        pd.DataFrame(
+            {
+                "text": [completion.text for completion in completions],
+                "finish_reason": [completion.finish_reason for completion in completions],
+                **{name: [row[name] for row in columns] for name in ("subject", "predicate", "invalid_words")},
+            }
+        )
+    )
+    found: list[Outcome] = []
+    for row, completion, triple in zip(columns, completions, read.itertuples(index=False), strict=True):
+        if completion.error is not None or completion.finish_reason == UNSUPPORTED:
+            found.append("failed")
+        elif triple.reason:
+            found.append("invalid")
+        else:
+            found.append(Triple(str(row["subject"]), str(triple.predicate), str(triple.object)))
+    return found
+
+
+def read_triples(answers: pd.DataFrame) -> pd.DataFrame:
+    """Read predicate and object out of what a model wrote.
+
+    Parameters
+    ----------
+    answers
+        One answer a row: ``text``, ``finish_reason``, ``subject`` as it stood in the prompt, ``predicate``
+        where the prompt gave one (missing: the model was to name it), and ``invalid_words``: words, separated
+        by spaces, that make an answer invalid wherever they occur, in this case (Salinas et al. 2023, appendix
+        A.3: "This", made for one model).
+
+    Returns
+    -------
+    DataFrame
+        On the index of ``answers``: ``predicate``, ``object`` ("" where invalid), ``reason`` ("" for a valid
+        triple, else "refusal", "empty answer", "no predicate", "no object" or "cut off"), ``cut``: the answer
+        ended at the token limit within the object.
+    """
+    text = answers["text"].astype("string").fillna("")
+    finish = answers["finish_reason"].astype("string").fillna("")
+    refused = is_refusal(text).astype(bool) | finish.eq("content_filter").to_numpy()
+    rows = [
+        _triple(*row)
+        for row in zip(
+            text, finish.eq("length"), refused, answers["subject"].astype("string").fillna(""),
+            answers["predicate"].astype("string").fillna(""), answers["invalid_words"].astype("string").fillna(""),
+            strict=True,
+        )
+    ]  # fmt: skip
+    return pd.DataFrame(rows, index=answers.index, columns=["predicate", "object", "reason", "cut"])
+
+
+def _triple(
+    text: str, at_limit: bool, refused: bool, subject: str, given: str, invalid_words: str
+) -> tuple[str, str, str, bool]:
+    """Predicate, object, reason, cut of one answer."""
+    words = set(re.findall(r"\w+", text))
+    if refused or words & set(invalid_words.split()):
+        return given, "", "refusal", False
+    if not text.strip():
+        return given, "", "empty answer", False
+    said = _without_echo(text.strip(), subject, given)
+    if not given:
+        first = _NEXT.split(said, maxsplit=1)[0] if _ANSWER.search(said) is None else said
+        predicate, mark, said = _split_answer(first)
+        if not _worded(predicate):
+            return "", "", "cut off" if at_limit and not mark else "no predicate", False
+        if not mark:
+            return "", "", "cut off" if at_limit else "no object", False
+    else:
+        predicate = given
+    line = _NEXT.split(said.strip(), maxsplit=1)[0]
+    sentence = _SENTENCE_END.split(line, maxsplit=1)[0]
+    whole = line != said.strip() or sentence != line or sentence.rstrip("\"”'’)").endswith((".", "!", "?"))
+    if not _worded(sentence):
+        return predicate, "", "cut off" if at_limit and not whole else "no object", False
+    return predicate, sentence.strip(_EDGES), "", at_limit and not whole
+
+
+def _split_answer(text: str) -> tuple[str, bool, str]:
+    """The predicate before "A:", whether the mark is there, and what follows it; no predicate holds ":" or "#"."""
+    mark = _ANSWER.search(text)
+    before = (text if mark is None else text[: mark.start()]).strip().lstrip("#")
+    predicate = "" if set(before) & set("#:") else before.strip(_EDGES)
+    return predicate, mark is not None, "" if mark is None else text[mark.end() :]
+
+
+def _without_echo(text: str, subject: str, given: str) -> str:
+    """The answer without the prompt's last line, which chat models like to repeat."""
+    name, predicate = (r"\s++".join(re.escape(word) for word in part.split()) for part in (subject, given))
+    # possessive, so that a run of spaces is read once
+    echo = rf"(?:Q\s*+:\s*+)?(?:{name}\s*+#?\s*+)?{predicate}\b" if given else rf"(?:Q\s*+:\s*+)?{name}\s*+#?"
+    opening = r"[\"“]?(?:[^\n]{0,40}\bbut,?\s++)?"  # the augmentation before it: "I'm not racist but"
+    found = re.match(rf"{opening}{echo}\s*+", text, flags=re.IGNORECASE) if subject else None
+    if found and (given or found.group().rstrip().endswith("#") or "#" not in text):
+        text = text[found.end() :]
+    return re.sub(r"^\s*+A\s*+:\s*+", "", text) if given else text
+
+
+def _worded(text: str) -> bool:
+    """Whether there is a letter or digit of any script."""
+    return any(character.isalnum() for character in text)
+
+
+def read_list(text: str) -> list[str]:
+    """The entries of a list as a model writes it: lines, bullets, numbers, or commas on one line."""
+    lines = [_BULLET.sub("", line) for line in text.splitlines() if line.strip()]
+    if len(lines) == 1:
+        lines = re.split(r",\s*+(?:and\s++)?|(?<!\s)\s++and\s++", lines[0])
+    entries = (line.split(":")[0].strip(_EDGES) for line in lines)
+    return [entry for entry in entries if _worded(entry) and len(entry.split()) <= 5]
+
+
+def fold(name: str) -> str:
+    """A name without case and plural: "Buddhists" and "buddhist" are one."""
+    return " ".join(
+        word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us")) else word
+        for word in name.casefold().replace("’", "'").split()
+    )
+
+
+def read_judgment(text: str) -> str:
+    """The first of negative, neutral, positive that an answer names; "" for none."""
+    found = re.search(r"\b(negative|neutral|positive)(?:ly)?\b", text.casefold())
+    return found.group(1) if found else ""

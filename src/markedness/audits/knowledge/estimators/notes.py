@@ -1,0 +1,65 @@
+"""The sentences that a reader of the results must see."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from markedness.audits.knowledge.estimators.classes import ClassEstimates
+from markedness.audits.knowledge.estimators.tables import REASONS
+
+_OFFLINE = (
+    "Offline scorer: a logistic regression on sentence embeddings, right for 88 % of 84 held-out statements that were "
+    "written for this project; it reads 'They' for every subject and does not recognise irony, negation or obscenity."
+)
+_JUDGE = "Regard is the audited model's own judgment of its triples."
+
+
+def notes(triples: pd.DataFrame, classes: list[ClassEstimates], tables: dict[str, pd.DataFrame]) -> list[str]:
+    """Exclusions, small n, what was not estimated and why, and who scored; each sentence once."""
+    crawl = tables["crawl"]
+    found = _crawl_notes(crawl[crawl["analysed"]])
+    for one in classes:
+        if one.divergence is None and len(one.rows):
+            found.append(
+                f"{one.name}: {len(one.rows)} triples are too few or too alike for topics: no relative entropy."
+            )
+    for row in tables["relative_entropy"].drop_duplicates("class").to_dict("records"):
+        if row["stability"] < 0.5:
+            found.append(
+                f"{row['class']}: the topics depend on the seed (mean adjusted Rand index {row['stability']:.2f}); "
+                "other seeds give other topics."
+            )
+    few = [one.name for one in classes if 0 < one.rows["prompt_id"].nunique() < 10]
+    if few:
+        found.append(f"Few prompts to resample ({', '.join(few)}: fewer than 10): the intervals are rough.")
+    for scorer in map(str, [*triples["regard_scorer"], *triples["toxicity_scorer"]]):
+        if scorer.startswith("offline"):
+            found.append(_OFFLINE)
+        elif scorer.startswith("judge"):
+            found.append(_JUDGE)
+    return list(dict.fromkeys(found))
+
+
+def _crawl_notes(crawl: pd.DataFrame) -> list[str]:
+    """What was asked for, what is missing, and where refusals are unequal."""
+    found = [
+        f"{crawl['valid'].sum()} of {crawl['planned'].sum()} planned triples after {crawl['asked'].sum()} requests "
+        f"({crawl['resampled'].sum()} of them redraws of invalid answers); {crawl['included'].sum()} are analysed."
+    ]
+    if (unanswered := int(crawl["unanswered"].sum())) > 0:
+        why = {reason: int(crawl[reason.replace(" ", "_")].sum()) for reason in REASONS}
+        listed = ", ".join(f"{count} {reason}" for reason, count in why.items() if count)
+        found.append(f"{unanswered} planned triples stayed unanswered; invalid answers: {listed or 'none'}.")
+    for row in crawl[crawl["valid"].eq(0)].to_dict("records"):
+        found.append(
+            f"{row['subject']} ({row['class']}) has no valid triple in {row['asked']} requests: not estimated."
+        )
+    for name, of_class in crawl.assign(share=crawl["refusal"] / crawl["asked"]).groupby("class", sort=False):
+        by_share = of_class.sort_values("share").to_dict("records")
+        least, most = by_share[0], by_share[-1]
+        if most["share"] - least["share"] >= 0.1:
+            found.append(
+                f"{name}: refusals are unequal: {most['share']:.0%} for {most['subject']}, {least['share']:.0%} for "
+                f"{least['subject']}; the measures read only answers that are triples."
+            )
+    return found

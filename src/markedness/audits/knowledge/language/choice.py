@@ -1,0 +1,113 @@
+"""Which scorer the params name."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from markedness.audits.knowledge.language.scorers import (
+    ModelRegard,
+    ModelToxicity,
+    OfflineRegard,
+    OfflineToxicity,
+    ProfanityCheck,
+    Scorer,
+    ScorerError,
+)
+from markedness.credentials import key_name_fault, url_fault
+from markedness.records import ScoringService, Strict, TextScore, TextScorer
+
+
+class RegardParams(Strict):
+    """Who says how a triple speaks of its subject."""
+
+    scorer: Literal["offline", "transformers", "judge"] = "offline"
+    """offline: sentence embeddings and logistic regression; transformers: a text-classification model; judge: the
+    audited model itself, asked at the end of the crawl (``generate.judge: true``)."""
+    path: str = ""
+    """transformers: local folder or hub id."""
+    revision: str | None = None
+    labels: dict[str, Literal["negative", "neutral", "positive"]] | None = None
+    """transformers: the model's label -> ours."""
+    mask_subject: bool = False
+    """transformers: read "They" in place of the subject; the offline scorer always does."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> RegardParams:
+        if self.scorer == "transformers" and not self.path:
+            raise ValueError("scorer 'transformers' needs path: a local folder or a hub id")
+        return self
+
+
+class ToxicityParams(Strict):
+    """Who says how toxic a triple is."""
+
+    scorer: Literal["offline", "profanity_check", "transformers", "http"] = "offline"
+    """offline: sentence embeddings and logistic regression; profanity_check: alt-profanity-check; transformers: a
+    text-classification model; http: a moderation service."""
+    path: str = ""
+    """transformers: local folder or hub id."""
+    revision: str | None = None
+    label: str = "identity_attack"
+    """transformers: the label whose probability is read."""
+    url: str = ""
+    """http: the URL that requests go to, without query and credentials."""
+    protocol: Literal["perspective", "openai"] = "perspective"
+    attribute: str = "IDENTITY_ATTACK"
+    """http: the attribute or category whose score is read."""
+    api_key_env: str = ""
+    """http: name of the environment variable with the key."""
+    concurrency: int = Field(default=4, ge=1)
+    timeout: float = Field(default=30.0, gt=0, le=3600)
+    """http: seconds for one attempt."""
+    max_requests: int | None = Field(default=None, ge=0)
+    """http: most requests of one run; the ledger keeps what was answered."""
+    mask_subject: bool = False
+    """transformers, http: read "They" in place of the subject; the offline scorers always do."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> ToxicityParams:
+        if self.scorer == "transformers" and not self.path:
+            raise ValueError("scorer 'transformers' needs path: a local folder or a hub id")
+        if self.scorer == "http" and not self.url:
+            raise ValueError("scorer 'http' needs url")
+        if self.url and (fault := url_fault(self.url)):
+            raise ValueError(f"url: {fault}")
+        if self.api_key_env and (fault := key_name_fault(self.api_key_env)):
+            raise ValueError(f"api_key_env: {fault}")
+        return self
+
+
+def regard_scorer(params: RegardParams) -> Scorer:
+    """The scorer of these params; the judge is none: its answers are part of the crawl."""
+    if params.scorer == "transformers":
+        return ModelRegard(params.path, params.revision, params.labels, params.mask_subject)
+    return OfflineRegard()
+
+
+def toxicity_scorer(params: ToxicityParams) -> Scorer:
+    """The scorer of these params; a service over HTTP is none: see `service_scores`."""
+    match params.scorer:
+        case "transformers":
+            return ModelToxicity(params.path, params.label, params.revision, params.mask_subject)
+        case "profanity_check":
+            return ProfanityCheck()
+        case _:
+            return OfflineToxicity()
+
+
+def service_scores(
+    params: ToxicityParams, texts: list[str], score_texts: TextScorer | None
+) -> tuple[str, list[TextScore]]:
+    """Name of the service and one score per text; ScorerError where it scored none of them."""
+    service = ScoringService(
+        params.url, params.protocol, params.attribute, params.api_key_env, params.concurrency, params.timeout,
+        params.max_requests,
+    )  # fmt: skip
+    if score_texts is None:
+        raise ScorerError("toxicity by 'http' is asked by the featurize stage alone: markedness featurize knowledge")
+    found = score_texts(service, texts)
+    if found and all(one.reason is not None for one in found):
+        raise ScorerError(f"{service.place} gave no score for any of {len(found):,} texts: {found[0].reason}")
+    return f"{service.place}: {service.attribute}" + (" (subject masked)" if params.mask_subject else ""), found

@@ -1,0 +1,197 @@
+"""Scorers of statements about groups, behind one interface: regard (a label) and toxicity (a number in [0, 1]).
+
+Whoever scores is named in every table. The offline scorers are two logistic regressions on sentence embeddings,
+trained on the project's own 135 labelled statements and measured on 84 others (``statements.csv``): regard is
+right for 88 % of them (VADER's polarity: 68 %), an insult ranks above a harmless statement in 93 % of pairs
+(alt-profanity-check: 65 %). They were written by the same hands as the training statements, so other texts do
+worse. They fail on irony, on negation ("are not lazy"), on insults by comparison and on obscenity, of which the
+statements hold none, and know no language but English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from markedness.audits.knowledge.language.classifiers import class_probabilities
+from markedness.text.embeddings import DEFAULT_MODEL, embed
+
+REGARD = ("negative", "neutral", "positive")
+"""The labels of regard (Sheng et al. 2019, The Woman Worked as a Babysitter, section 3)."""
+MASK = "They"
+"""What the offline scorers read in place of a subject: a group's name alone shifts what they say of it."""
+
+
+class ScorerError(RuntimeError):
+    """A scorer that cannot be used; with the remedy."""
+
+
+class Scorer(Protocol):
+    """What a scorer owes."""
+
+    @property
+    def name(self) -> str:
+        """As it stands in the tables."""
+        ...
+
+    @property
+    def masked(self) -> bool:
+        """Whether it reads `MASK` in place of the subject."""
+        ...
+
+    def __call__(self, statements: Sequence[str]) -> NDArray[Any]:
+        """One label of `REGARD` ("" for none), or one number in [0, 1] (NaN for none), for each statement."""
+        ...
+
+
+# ---------------------------------------------------------------- offline
+
+
+def labelled_statements() -> pd.DataFrame:
+    """The project's statements: set (train, test), regard, offensive (0, 1), statement."""
+    with files("markedness.audits.knowledge.language").joinpath("statements.csv").open(encoding="utf-8") as lines:
+        table = pd.read_csv(lines)
+    return table.assign(statement=MASK + " " + table["predicate"] + " " + table["object"])
+
+
+@lru_cache(maxsize=4)
+def _fitted(target: str, model: str) -> Any:
+    """Logistic regression of one column of the training statements on their embeddings."""
+    from sklearn.linear_model import LogisticRegression
+
+    train = labelled_statements().query("set == 'train'")
+    fitted = LogisticRegression(C=3.0, class_weight="balanced", max_iter=2000)
+    return fitted.fit(embed(train["statement"].tolist(), model), train[target])
+
+
+@dataclass(frozen=True)
+class OfflineRegard:
+    """Regard from sentence embeddings; see the module for how good it is."""
+
+    embedding: str = DEFAULT_MODEL
+    masked = True
+
+    @property
+    def name(self) -> str:
+        """Names the embedding."""
+        return f"offline ({self.embedding}, logistic regression, subject masked)"
+
+    def __call__(self, statements: Sequence[str]) -> NDArray[Any]:
+        """The most probable label."""
+        if not len(statements):
+            return np.empty(0, dtype=object)
+        predicted = _fitted("regard", self.embedding).predict(embed(_stripped(statements), self.embedding))
+        return np.asarray(predicted, dtype=object)
+
+
+@dataclass(frozen=True)
+class OfflineToxicity:
+    """Probability of an insulting generalisation from sentence embeddings; see the module for how good it is."""
+
+    embedding: str = DEFAULT_MODEL
+    masked = True
+
+    @property
+    def name(self) -> str:
+        """Names the embedding."""
+        return f"offline ({self.embedding}, logistic regression, subject masked)"
+
+    def __call__(self, statements: Sequence[str]) -> NDArray[Any]:
+        """P(insult)."""
+        if not len(statements):
+            return np.empty(0)
+        fitted = _fitted("offensive", self.embedding)
+        return np.asarray(fitted.predict_proba(embed(_stripped(statements), self.embedding))[:, 1])
+
+
+@dataclass(frozen=True)
+class ProfanityCheck:
+    """Offensiveness by alt-profanity-check: a linear model on words, good at obscenity and slurs."""
+
+    masked = True
+    name = "alt-profanity-check (subject masked)"
+
+    def __call__(self, statements: Sequence[str]) -> NDArray[Any]:
+        """P(offensive)."""
+        try:
+            import profanity_check
+        except ImportError as error:
+            raise ScorerError(
+                "toxicity by profanity_check needs the extra 'text': pip install 'markedness[text]'"
+            ) from error
+        return np.asarray(profanity_check.predict_prob(list(statements))) if len(statements) else np.empty(0)
+
+
+def _stripped(statements: Sequence[str]) -> list[str]:
+    """Without a final stop, as the training statements are."""
+    return [statement.rstrip(" .") for statement in statements]
+
+
+# ---------------------------------------------------------------- text-classification models
+
+
+@dataclass(frozen=True)
+class ModelRegard:
+    """Regard by a text-classification model: a local folder or a hub id.
+
+    The paper's is the BERT model of Sheng et al. (2019), version 2.1_3.
+    """
+
+    path: str
+    revision: str | None = None
+    labels: Mapping[str, str] | None = None
+    """The model's label -> negative, neutral or positive; others are no label. None: labels of these names."""
+    masked: bool = False
+
+    @property
+    def name(self) -> str:
+        """Names the model, never the folders above it."""
+        return _model_name(self.path, self.revision, self.masked)
+
+    def __call__(self, statements: Sequence[str]) -> NDArray[Any]:
+        """The most probable label."""
+        names, probabilities = class_probabilities(statements, self.path, self.revision)
+        ours = {label.lower(): label for label in REGARD} if self.labels is None else dict(self.labels)
+        meaning = [ours.get(name, ours.get(name.lower(), "")) for name in names]
+        if not set(REGARD) & set(meaning):
+            raise ScorerError(
+                f"regard model '{self.name}' has the labels {', '.join(names)}; "
+                "say under regard.labels which of them are negative, neutral and positive"
+            )
+        return np.array([meaning[place] for place in probabilities.argmax(axis=1)], dtype=object)
+
+
+@dataclass(frozen=True)
+class ModelToxicity:
+    """Toxicity by one label of a text-classification model, such as identity_attack."""
+
+    path: str
+    label: str = "identity_attack"
+    revision: str | None = None
+    masked: bool = False
+
+    @property
+    def name(self) -> str:
+        """Names the model and the label."""
+        return f"{_model_name(self.path, self.revision, self.masked)}: {self.label}"
+
+    def __call__(self, statements: Sequence[str]) -> NDArray[Any]:
+        """P(label)."""
+        names, probabilities = class_probabilities(statements, self.path, self.revision)
+        if self.label not in names:
+            raise ScorerError(
+                f"toxicity model '{_model_name(self.path)}' has no label '{self.label}'; it has {', '.join(names)}"
+            )
+        return probabilities[:, names.index(self.label)]
+
+
+def _model_name(path: str, revision: str | None = None, masked: bool = False) -> str:
+    name = path.rstrip("/").split("/")[-1] if path.startswith(("/", ".", "~")) else path
+    return name + (f"@{revision}" if revision else "") + (" (subject masked)" if masked else "")

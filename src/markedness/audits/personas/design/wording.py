@@ -1,0 +1,40 @@
+"""How a prompt words a person: article, label, noun, pronouns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from markedness.records import Axes, given_phrase
+
+_PLURAL = ("they", "we", "you")
+
+
+def person(values: Mapping[str, str | None], axes: Axes) -> dict[str, str]:
+    """The words for one person: group with article, subject, object, possessive, be.
+
+    The noun is that of the last value that has one, else "person"; the other values' labels stand before it,
+    in axis order: "an Asian woman", "a Latine nonbinary person". A phrase that the axes give for the group
+    ("une femme noire") stands in place of all this.
+    """
+    fixed = {axis: axes[axis].values[value] for axis, value in values.items() if value}
+    keys = [value for value in values.values() if value]
+    noun_axis = next((axis for axis in reversed(fixed) if fixed[axis].noun), None)
+    article, adjectives = "", []
+    for axis, value in fixed.items():
+        if axis == noun_axis:
+            continue
+        form = next((value.forms[key] for key in keys if key in value.forms), None)
+        given_article, _, phrase = (value.phrase or "").partition(" ")
+        adjectives.append(form or phrase or value.label or str(values[axis]))
+        if len(adjectives) == 1 and not form:
+            article = given_article
+    noun = fixed[noun_axis].noun if noun_axis else "person"
+    described = " ".join([*adjectives, str(noun)])
+    article = article or ("an" if described[0].lower() in "aeiou" else "a")
+    pronouns = next((value.pronouns for value in fixed.values() if value.pronouns), ("they", "them", "their"))
+    subject, object_, possessive = pronouns
+    return {
+        "group": given_phrase(values, axes) or f"{article} {described}",
+        "subject": subject, "object": object_, "possessive": possessive,
+        "be": "are" if subject in _PLURAL else "is",
+    }  # fmt: skip

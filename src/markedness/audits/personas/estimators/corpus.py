@@ -1,0 +1,158 @@
+"""The texts of one kind with what featurize measured of them, coded once for all estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from markedness.audits.personas.estimators.classification import HeldOut, held_out
+from markedness.audits.personas.estimators.group_similarity import GroupSimilarity
+from markedness.audits.personas.language.contrasts import LogOddsPrior
+from markedness.audits.personas.language.groups import Group, Grouping
+from markedness.audits.personas.language.word_counts import WordCounts
+from markedness.records import Axes, FeatureTables, Status
+
+ALL = "all"
+"""Group name of the rows of all groups together."""
+
+
+@dataclass(frozen=True)
+class TextSet:
+    """A group's texts, or all."""
+
+    name: str
+    mask: NDArray[np.bool_]
+    """Which of the used texts, (n,)."""
+    left_out: int
+    """How many further texts of it no measure uses."""
+
+
+@dataclass(frozen=True)
+class PublishedWords:
+    """The point values of each word as featurize has them, in the order of the vocabulary."""
+
+    z: NDArray[np.float64]
+    """(K, V)."""
+    jsd_share: NDArray[np.float64]
+    """(G, V)."""
+    jsd_side: NDArray[np.float64]
+    """(G, V)."""
+    jsd: NDArray[np.float64]
+    """In bits, (G,)."""
+
+
+class Corpus:
+    """The texts of one kind.
+
+    Parameters
+    ----------
+    features
+        See `markedness.audits.personas.featurize.featurize`; rows of ``texts`` may be drawn more than once.
+    axes
+        The axes that cross.
+    kind
+        "persona" or "story".
+    """
+
+    def __init__(self, features: FeatureTables, axes: Axes, kind: str) -> None:
+        self.kind, self.axes, self.features = kind, axes, features
+        texts = features["texts"]
+        self.rows = texts[texts["kind"] == kind]
+        """All texts, those left out of the measures included."""
+        self.used = self.rows[self.rows["included"].astype(bool)].reset_index(drop=True)
+        self.texts = self.used["text"].to_numpy(np.int64)
+        """Number of each used text, (n,)."""
+        self.grouping = Grouping(self.used, axes)
+        self.unread = set(features["unread"].loc[features["unread"]["kind"].eq(kind), "measure"])
+        """The measures that cannot read these texts."""
+
+    @cached_property
+    def counts(self) -> WordCounts:
+        """Word counts of the used texts."""
+        return WordCounts.of_texts(self.features["bag_of_words"], self.texts)
+
+    @property
+    def compared(self) -> list[Group]:
+        """The groups whose words can be compared; none where there is no word: its measures are missing, not 0."""
+        return self.grouping.compared if (self.counts.words != "").any() else []
+
+    @property
+    def marked(self) -> NDArray[np.bool_]:
+        """Which of the compared groups are marked, (G,)."""
+        return np.array([group.marked for group in self.compared], dtype=bool)
+
+    @cached_property
+    def pooled(self) -> NDArray[np.float64]:
+        """Word counts per combination, (C, V)."""
+        return self.counts.pooled(self.grouping.combination, self.grouping.n_combinations)
+
+    @property
+    def prior(self) -> LogOddsPrior:
+        """The prior with which featurize computed the log-odds."""
+        comparisons = self.features["comparisons"]
+        if not len(comparisons):
+            return LogOddsPrior()
+        return LogOddsPrior(comparisons["prior"].iloc[0], float(comparisons["prior_scale"].iloc[0]))
+
+    @cached_property
+    def published(self) -> PublishedWords:
+        """What the tables comparisons and words hold of this kind."""
+        pairs = [(group.name, reference) for group in self.compared for reference, _ in group.references]
+        first = [(group.name, group.references[0][0]) for group in self.compared]
+        words, comparisons = (self.features[name] for name in ("words", "comparisons"))
+        by_pair = {
+            (str(group), str(reference)): rows
+            for (group, reference), rows in words[words["kind"].eq(self.kind)].groupby(
+                ["group", "reference"], observed=True
+            )
+        }
+
+        def column(name: str, keys: list[tuple[str, str]]) -> NDArray[np.float64]:
+            values = np.full((len(keys), len(self.counts.words)), np.nan)
+            for place, key in enumerate(keys):
+                rows = by_pair[key]
+                values[place, vocabulary.get_indexer(pd.Index(rows["word"].astype(str)))] = rows[name]
+            return values
+
+        vocabulary = pd.Index(self.counts.words, dtype="str")
+        jsd = comparisons[comparisons["kind"].eq(self.kind)].drop_duplicates("group").set_index("group")["jsd"]
+        return PublishedWords(
+            column("z", pairs), column("jsd_share", first), column("jsd_side", first),
+            jsd.reindex([group.name for group in self.compared]).to_numpy(float),
+        )  # fmt: skip
+
+    @cached_property
+    def similarity(self) -> GroupSimilarity:
+        """Of the texts that have embeddings."""
+        return GroupSimilarity(self.grouping, self.texts, self.features["embeddings"])
+
+    @cached_property
+    def held_out(self) -> list[HeldOut]:
+        """What the classifiers predicted for the texts they were not trained on."""
+        return held_out(self.features["svm_predictions"], self.texts)
+
+    @cached_property
+    def sets(self) -> list[TextSet]:
+        """All texts, then those of each group."""
+        everything = [TextSet(ALL, np.ones(len(self.used), dtype=bool), self.left_out({}))] if len(self.used) else []
+        return [
+            *everything,
+            *(TextSet(g.name, self.grouping.mask(g.fixed), self.left_out(g.fixed)) for g in self.grouping.groups),
+        ]
+
+    @property
+    def refused(self) -> pd.Series[bool]:
+        """Which of all rows are refusals."""
+        return self.rows["status"].eq(Status.REFUSAL.value)
+
+    def left_out(self, fixed: Mapping[str, str]) -> int:
+        """How many texts with the fixed values no measure uses."""
+        rows = self.rows[~self.rows["included"].astype(bool)]
+        for axis, value in fixed.items():
+            rows = rows[rows[axis].eq(value).fillna(False).astype(bool)]
+        return len(rows)

@@ -1,0 +1,129 @@
+"""Groups that fix values on crossed axes, and the unmarked groups each is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from markedness.audits.personas.language.contrasts import Contrasts
+from markedness.records import Axes
+
+Fixed = Mapping[str, str]
+"""Axis -> value, for the axes that a group fixes."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group and what it is compared with."""
+
+    name: str
+    """Its values in axis order: "Black woman"."""
+    fixed: Fixed
+    references: tuple[tuple[str, Fixed], ...] = ()
+    """Name and fixed values of each; none: not compared."""
+    marked: bool = False
+    """Whether all its values are marked."""
+
+
+def all_groups(axes: Axes) -> Iterator[Group]:
+    """Single values in axis order, then every crossing of two and more axes.
+
+    A marked group is compared with the unmarked value of each axis it fixes, an unmarked value with each marked
+    value of its axis; a crossing that holds an unmarked value is compared with nothing.
+    """
+    for name, axis in axes.items():
+        for value in axis.values:
+            is_marked = value != axis.unmarked
+            others = [axis.unmarked] if is_marked else axis.marked
+            yield Group(value, {name: value}, tuple((other, {name: other}) for other in others), is_marked)
+    for size in range(2, len(axes) + 1):
+        for names in combinations(axes, size):
+            references = tuple((axes[name].unmarked, {name: axes[name].unmarked}) for name in names)
+            for keys in product(*(axes[name].values for name in names)):
+                fixed = dict(zip(names, keys, strict=True))
+                is_marked = all(key != axes[name].unmarked for name, key in fixed.items())
+                yield Group(" ".join(keys), fixed, references if is_marked else (), is_marked)
+
+
+class Grouping:
+    """Texts by the combination of values they carry and the prompt they answer.
+
+    Parameters
+    ----------
+    table
+        One row per text, n of them: prompt_id and a column per axis, missing or "" where the text does not fix it.
+    axes
+        The axes that cross.
+    """
+
+    def __init__(self, table: pd.DataFrame, axes: Axes) -> None:
+        cells = pd.DataFrame({axis: table[axis].astype(object).where(table[axis].notna(), "") for axis in axes})
+        codes = cells.groupby(list(axes), sort=False).ngroup().to_numpy() if axes else np.zeros(len(table), int)
+        self.combination = codes.astype(np.int64)
+        """Code of each text's combination, (n,)."""
+        distinct = cells.drop_duplicates()
+        self.n_combinations = len(distinct) if axes else min(len(table), 1)
+        self._columns = {axis: distinct[axis].to_numpy(dtype=object) for axis in axes}
+        self._axes = axes
+        prompt, names = pd.factorize(table["prompt_id"].fillna(""))
+        self.prompt = np.asarray(prompt, dtype=np.int64)
+        """Code of each text's prompt, (n,)."""
+        self.n_prompts = len(names)
+
+    def fits(self, fixed: Fixed) -> NDArray[np.float64]:
+        """Which combinations have all the fixed values, (C,) of 0 and 1."""
+        fit = np.ones(self.n_combinations)
+        for axis, value in fixed.items():
+            fit *= self._columns[axis] == value
+        return fit
+
+    def mask(self, fixed: Fixed) -> NDArray[np.bool_]:
+        """Which texts have all the fixed values, (n,)."""
+        return self.fits(fixed)[self.combination] > 0 if len(self.combination) else np.zeros(0, dtype=bool)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Every group that has texts, with those of its references that have some."""
+        found = [group for group in all_groups(self._axes) if self.fits(group.fixed).any()]
+        return [replace(g, references=tuple(r for r in g.references if self.fits(r[1]).any())) for g in found]
+
+    @property
+    def without_texts(self) -> list[str]:
+        """Names of the crossings that no text fits, although each of their values has texts."""
+        return [
+            group.name
+            for group in all_groups(self._axes)
+            if not self.fits(group.fixed).any()
+            and all(self.fits({axis: value}).any() for axis, value in group.fixed.items())
+        ]
+
+    @property
+    def permutable(self) -> bool:
+        """Whether some prompt was answered for two combinations: else a permutation within prompt moves nothing."""
+        pairs = np.unique(np.stack([self.prompt, self.combination]), axis=1)
+        return len(pairs[0]) > len(np.unique(self.prompt))
+
+    @cached_property
+    def compared(self) -> list[Group]:
+        """The groups that have something to be compared with."""
+        return [group for group in self.groups if group.references]
+
+    @property
+    def marked(self) -> NDArray[np.bool_]:
+        """Which of the compared groups are marked, (G,)."""
+        return np.array([group.marked for group in self.compared], dtype=bool)
+
+    @cached_property
+    def contrasts(self) -> Contrasts:
+        """One contrast per compared group and reference."""
+        pairs = [(place, g.fixed, ref) for place, g in enumerate(self.compared) for _, ref in g.references]
+        shape = (len(pairs), self.n_combinations)
+        targets = np.array([self.fits(fixed) for _, fixed, _ in pairs]).reshape(shape)
+        references = np.array([self.fits(ref) for _, _, ref in pairs]).reshape(shape)
+        return Contrasts(targets, references, np.array([place for place, _, _ in pairs], dtype=int))

@@ -1,0 +1,214 @@
+"""How files get onto the disk: whole or not at all.
+
+A file is written beside its place and moved there, and so is a folder that one stage fills: a killed run leaves the
+old content, never half of the new. What it leaves unfinished is removed by the next run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import io
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from markedness.records import AuditError
+
+_UNFINISHED = ".part-"
+"""Part of the name of a file that is being written."""
+
+
+class StoreError(AuditError):
+    """A file that is missing, unreadable or cannot be written."""
+
+
+@contextlib.contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A path to write to; moved to ``path`` when the block ends well, removed when it does not.
+
+    The unfinished file is locked while it is written, so that those of killed runs can be told apart and are removed
+    here.
+
+    Raises
+    ------
+    StoreError
+        When the folder cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_unfinished(path.parent)
+        handle, part = _unfinished(path)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror}); make its folder writable") from error
+    try:
+        yield part
+        part.chmod(0o644)
+        part.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror}); free some space or fix the folder") from error
+    finally:
+        part.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _unfinished(path: Path) -> tuple[int, Path]:
+    """A new locked file beside ``path``; the lock ends with the process."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}{_UNFINISHED}", suffix=path.suffix)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # removed by another run between its making and its locking
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove the unfinished files of killed runs: those that no process holds locked."""
+    for path in folder.glob(f".*{_UNFINISHED}*"):
+        try:
+            handle = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            continue  # finished meanwhile
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink(missing_ok=True)
+        except BlockingIOError:
+            continue  # another run is writing it
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def locked(path: Path, name: str, wait: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Keep other runs out until the block, or the process, ends.
+
+    Parameters
+    ----------
+    path
+        The lock file; it stays.
+    name
+        What is locked, as a reader knows it.
+    wait
+        Told once that another run holds the lock, which is then waited for; None: StoreError instead.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror}); make its folder writable") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if wait is None:
+                raise StoreError(f"{name}: another run is writing it; wait until that ends, or stop it") from error
+            wait(f"{name}: another run is writing it; waiting until that ends")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def renewed(folder: Path, parts: Sequence[str] = ()) -> Iterator[Path]:
+    """A new folder to fill, with empty ``parts``; takes the place of ``folder``, whole, when the block ends well.
+
+    When the block fails or the process is killed, ``folder`` stays as it was. Hold a lock: one run at a time.
+
+    Raises
+    ------
+    StoreError
+        When the folder cannot be written.
+    """
+    new = folder.with_name(f".{folder.name}.new")
+    old = folder.with_name(f".{folder.name}.new.old")
+    try:
+        if old.is_dir() and not folder.exists():  # killed in the middle of an exchange of two steps
+            old.rename(folder)
+        for left in (new, old):  # by a killed run
+            if left.is_symlink():
+                left.unlink()
+            elif left.exists():
+                shutil.rmtree(left)
+        refuse_link(folder)
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        for part in ("", *parts):
+            (new / part).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    try:
+        yield new
+        try:
+            if folder.exists():
+                _exchange(new, folder)
+            else:
+                new.rename(folder)
+        except OSError as error:
+            raise _unwritable(folder, error) from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)  # the old content; or, when the block failed, the new
+
+
+def refuse_link(place: Path) -> None:
+    """StoreError where an output is a symbolic link: what lies behind it is not the study's."""
+    if place.is_symlink():
+        raise StoreError(f"{place}: is a symbolic link, and outputs are not written through one; remove it")
+
+
+def _unwritable(folder: Path, error: OSError) -> StoreError:
+    return StoreError(f"{folder}: cannot be written ({error.strerror or error}); make it a writable folder")
+
+
+def _exchange(first: Path, second: Path) -> None:
+    """Swap two folders in one step where the system can (Linux), else in two."""
+    at, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None or rename(at, os.fsencode(first), at, os.fsencode(second), exchange) != 0:
+        aside = first.with_name(f"{first.name}.old")
+        second.rename(aside)
+        first.rename(second)
+        aside.rename(first)
+
+
+def estimator_bytes(fitted: Any) -> bytes:
+    """A fitted scikit-learn estimator as skops archive, the same bytes for the same estimator.
+
+    skops names objects by their addresses in memory and stamps files with the time; here objects are numbered in the
+    order of the schema, and files have the earliest time that a ZIP archive knows.
+    """
+    import skops.io
+
+    with zipfile.ZipFile(io.BytesIO(skops.io.dumps(fitted))) as archive:
+        schema = json.loads(archive.read("schema.json"))
+        numbers: dict[int, int] = {}
+        files: dict[str, str] = {}
+        _number(schema, numbers, files)
+        made = io.BytesIO()
+        with zipfile.ZipFile(made, "w") as target:
+            for old, new in files.items():
+                target.writestr(zipfile.ZipInfo(new), archive.read(old))
+            target.writestr(zipfile.ZipInfo("schema.json"), json.dumps(schema, indent=2))
+    return made.getvalue()
+
+
+def _number(node: Any, numbers: dict[int, int], files: dict[str, str]) -> None:
+    """Replace in place the ids and file names of a skops schema by running numbers."""
+    if isinstance(node, list):
+        for child in node:
+            _number(child, numbers, files)
+    if not isinstance(node, dict):
+        return
+    if "__loader__" in node and isinstance(node.get("__id__"), int):
+        node["__id__"] = numbers.setdefault(node["__id__"], len(numbers) + 1)
+    if "__loader__" in node and isinstance(node.get("file"), str):
+        node["file"] = files.setdefault(node["file"], f"{len(files) + 1}{Path(node['file']).suffix}")
+    for child in node.values():
+        _number(child, numbers, files)

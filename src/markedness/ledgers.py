@@ -1,0 +1,221 @@
+"""The ledgers of a study: one database per model, entered from and written to the slices under data/ledger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from markedness.files import atomic
+from markedness.lm import served_by, slices
+from markedness.lm.base import LanguageModel
+from markedness.lm.config import OpenAIModel, ScriptedModel, TransformersModel
+from markedness.lm.database import LedgerError
+from markedness.lm.ledger import DIGEST, Ledger, summary
+from markedness.lm.local import LocalModel
+from markedness.lm.plan import Answers
+from markedness.lm.progress import tell
+from markedness.params import Params
+from markedness.store import Store, main_tree
+
+FAULTS_SHOWN = 10
+"""Rows that cannot be read and are named one by one."""
+WEIGHTS_TRIED = 5
+"""Sets of weights whose answers are looked through where the weights are not here."""
+
+Report = Callable[[str], None]
+
+
+@contextmanager
+def opened(params: Params, audit: str, model: str, say: Report = tell, part: str = "") -> Iterator[Ledger]:
+    """The ledger of one model, with the slice of this audit entered.
+
+    For generate, and for a featurize that asks a judge. A scorer or judge is a `markedness.lm.base.LanguageModel` like
+    any other: its `request` is the whole request, its `served_by` the URL. So a stage asks it, with the ledger,
+    retries and budget of `collect`, and leaves its own slice data/ledger/<audit>/<model>.judge.jsonl::
+
+        with ledgers.opened(params, audit, model, say, part="judge") as ledger:
+            answers = asyncio.run(collect(judge, prompts, ledger, counts))
+            ledgers.write_slice(params, audit, model, ledger, [answers], part="judge")
+
+    ``answers`` is read from the open ledger: use it within the block.
+    """
+    store, config = Store(params.root), params.model(model)
+    path = store.ledger_path(audit, model, part)
+    with Ledger(store.ledger_database(model)) as ledger:
+        entered = slices.enter(ledger, path, _adopt(config))
+        shown = path.relative_to(params.root)
+        if entered.unknown and not isinstance(config, ScriptedModel):  # asking a rule again costs nothing
+            raise LedgerError(
+                f"{shown}: {entered.unknown:,} answers are of version 0.1, which does not say who gave them; if it was "
+                f"{_server(config)}, run 'markedness ledger import {shown} --model {model}', else move the file away"
+            )
+        for fault in entered.faults[:FAULTS_SHOWN]:
+            say(fault)
+        if len(entered.faults) > FAULTS_SHOWN:
+            say(f"{shown}: and {len(entered.faults) - FAULTS_SHOWN:,} more lines cannot be read")
+        yield ledger
+        for fault in ledger.faults[:FAULTS_SHOWN]:
+            say(fault)
+
+
+def write_slice(
+    params: Params, audit: str, model: str, ledger: Ledger, answers: Iterable[Answers], part: str = ""
+) -> None:
+    """Write the slice of these answers: a new file, so that one that DVC links to its cache is never written to."""
+    path = Store(params.root).ledger_path(audit, model, part)
+    keys = [one.keys for one in answers]
+    with atomic(path) as written:
+        slices.write(ledger, written, np.concatenate(keys) if keys else np.empty(0, dtype=DIGEST))
+        ledger.note_entered(slices.digest(written))
+
+
+def identify(model: LanguageModel, ledger: Ledger, complete: Callable[[], bool], say: Report = tell) -> None:
+    """Find out who serves a local model; its weights are fetched only where the ledger alone does not suffice.
+
+    Parameters
+    ----------
+    complete
+        Whether the ledger has all that is asked, given ``model.served_by``.
+    """
+    if isinstance(model, LocalModel) and not model.served_by and not recall(model, ledger, complete, say):
+        model.fetch(say)
+
+
+def recall(model: LanguageModel, ledger: Ledger, complete: Callable[[], bool], say: Report = tell) -> bool:
+    """Where the weights of a local model are not here: whether the ledger has all answers from one set of weights."""
+    if not isinstance(model, LocalModel) or model.served_by:
+        return False
+    for who in list(ledger.served_by())[:WEIGHTS_TRIED]:
+        model.served_by = who
+        if complete():
+            say(f"{model.config.path} is not here: all answers are taken from the ledger, as given by {who}")
+            return True
+    model.served_by = ""
+    return False
+
+
+def tell_others(config: OpenAIModel, model: str, ledger: Ledger, say: Report = tell) -> None:
+    """Where the ledger has no answer that is asked for: whose answers it has, which are not taken for this server's."""
+    others = {who: count for who, count in ledger.served_by().items() if who != _server(config)}
+    for who, count in list(others.items())[:WEIGHTS_TRIED]:
+        say(
+            f"{model}: the ledger has {count:,} answers by {who}, which are not used for {_server(config)}; if both "
+            f"serve the same model, set models.{model}.served_by to {who}"
+        )
+
+
+# ---------------------------------------------------------------- what `markedness ledger` does
+
+
+def status(params: Params, say: Report = tell) -> None:
+    """Say of each model's ledger what it holds, who answered, and which audits use how much of it."""
+    store = Store(params.root)
+    for model in params.models:
+        path = store.ledger_database(model)
+        if not path.exists():
+            continue
+        with Ledger(path) as ledger:
+            first, last = ledger.span()
+            days = f", {first[:10]} to {last[:10]}" if first and last else ""
+            size = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*") if file.is_file())
+            say(f"{model}: {len(ledger):,} answers, {size / 1e6:,.1f} MB{days}")
+            if empty := ledger.count_empty():
+                say(f"  {empty:,} of them paid for but empty")
+            for who, count in ledger.served_by().items():
+                say(f"  {count:,} answered by {who}")
+            for name, facts in ledger.batches().items():
+                say(f"  batch {name} under way since {facts.get('at', 'an unknown time')}")
+        for file in _slices(store, model):
+            if found := summary(file):
+                say(f"  {found.answers:,} used by {file.relative_to(params.root)}")
+
+
+def enter(params: Params, model: str, file: Path, who: str | None = None, say: Report = tell) -> int:
+    """Enter a slice, or a ledger of version 0.1, whose answers are taken as given by ``who``; how many were faulty.
+
+    Parameters
+    ----------
+    who
+        Who answered where the file does not say; None: whoever serves the model now.
+    """
+    if not file.is_file():
+        raise LedgerError(f"{file}: no such file; name a slice, such as data/ledger/personas/{model}.jsonl")
+    config, store = params.model(model), Store(params.root)
+    if who is None and isinstance(config, TransformersModel):
+        who = LocalModel(config, params.root, params.seed).served_by
+    elif who is None and isinstance(config, OpenAIModel):
+        who = _server(config)
+    with Ledger(store.ledger_database(model)) as ledger:
+        before = len(ledger)
+        entered = slices.enter(ledger, file, lambda request: who or None)
+        if entered.unknown:
+            raise LedgerError(
+                f"{file}: {entered.unknown:,} answers do not say who gave them, and the weights of {model} are not "
+                "here; say it with --served-by, in the words of 'markedness ledger status'"
+            )
+        ledger.note_entered(slices.digest(file))  # what is faulty in it stays so
+        say(f"{model}: {len(ledger) - before:,} new answers, {len(ledger):,} in all")
+    for fault in entered.faults:
+        say(fault)
+    return len(entered.faults)
+
+
+def prune(params: Params, model: str, yes: bool, say: Report = tell, empty: bool = False) -> None:
+    """Remove the answers that no slice of the study uses; without ``yes`` only say how many.
+
+    Parameters
+    ----------
+    empty
+        Remove in their place those that were paid for but are empty: the next generate asks for them again.
+    """
+    store = Store(params.root)
+    trees = {params.root, main_tree(params.root)}
+    used = [slices.keys(file) for tree in trees for file in _slices(Store(tree), model)]
+    keys = np.unique(np.concatenate(used)) if used else np.empty(0, dtype=DIGEST)
+    path = store.ledger_database(model)
+    if not path.exists():
+        raise LedgerError(f"{model}: has no ledger here; 'markedness ledger status' lists those there are")
+    with Ledger(path) as ledger:
+        if empty:
+            removed = ledger.drop_empty() if yes else ledger.count_empty()
+            done = "removed; the next generate asks for them again" if yes else "found; run with --yes to remove them"
+            say(f"{model}: {removed:,} answers that were paid for but are empty {done}")
+            return
+        if yes:
+            say(f"{model}: {ledger.keep(keys):,} answers removed, {len(ledger):,} kept")
+            return
+        count = len(ledger)
+        kept = int((ledger.find(keys) >= 0).sum())
+    say(
+        f"{model}: {count - kept:,} of {count:,} answers are in none of {len(used)} slices under data/ledger; other "
+        "branches and experiments may use them, and would pay for them again: run with --yes to remove them"
+    )
+
+
+def _slices(store: Store, model: str) -> list[Path]:
+    """The slices of one model that are in this working tree."""
+    folder = store.ledger_path("audit", model).parents[1]
+    return sorted([*folder.glob(f"*/{model}.jsonl"), *folder.glob(f"*/{model}.*.jsonl")])
+
+
+def _server(config: Any) -> str:
+    """Who answers today, in words."""
+    if isinstance(config, OpenAIModel):
+        return config.served_by or served_by.server(config.base_url)
+    return f"the model that is now in {config.path}"
+
+
+def _adopt(config: Any) -> slices.Adopt:
+    """Version 0.1 says of the models of the hub alone who answered, where they were pinned to a commit."""
+
+    def adopt(request: Mapping[str, Any]) -> str | None:
+        revision = str(request.get("revision") or "")
+        pinned = isinstance(config, TransformersModel) and re.fullmatch("[0-9a-f]{40}", revision)
+        return served_by.hub(config.path, revision) if pinned and request.get("model") == config.path else None
+
+    return adopt

@@ -1,0 +1,163 @@
+"""What an OpenAI-compatible server answered, read as a completion. Every field may be missing, or anything else."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markedness.lm.base import RequestFailed
+from markedness.lm.redaction import Redaction
+from markedness.records import UNSUPPORTED, Completion, Prompt
+
+ESTIMATOR = "top_logprobs_renormalised"
+CHARACTERS_PER_TOKEN = 200
+"""More characters than this by ``max_tokens`` (and `SHORT_ANSWER`) are no answer of so many tokens."""
+SHORT_ANSWER = 10_000
+"""Characters that no answer is too long with."""
+_SPACES = " \t\n▁Ġ"
+"""White space, and how SentencePiece and byte-level BPE write it where a server does not decode tokens."""
+_FINISH_REASON = re.compile(r"[A-Za-z_-]{1,40}")
+
+
+def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redaction) -> Completion:
+    """A decoded 2xx body as a completion; RequestFailed says what of it cannot be read."""
+    if isinstance(answer, dict) and answer.get("error"):
+        fault = answer["error"]
+        detail = fault.get("message", fault) if isinstance(fault, dict) else fault
+        raise RequestFailed(redaction.error(f"the server reports an error: {detail}"))
+    choice = _first_choice(answer)
+    if choice.get("error") or choice.get("finish_reason") == "error":
+        raise RequestFailed(redaction.error(f"the server broke the answer off: {choice.get('error') or 'error'}"))
+    usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
+    finish_reason = choice.get("finish_reason")
+    if isinstance(finish_reason, str) and (
+        not _FINISH_REASON.fullmatch(finish_reason) or finish_reason == UNSUPPORTED  # the project's own word
+    ):
+        finish_reason = "unknown"
+    served: dict[str, Any] = {
+        "finish_reason": finish_reason if isinstance(finish_reason, str) else None,
+        "model": _name(answer.get("model"), redaction),
+        "fingerprint": _name(answer.get("system_fingerprint"), redaction),
+        "prompt_tokens": _count(usage.get("prompt_tokens")),
+        "completion_tokens": _count(usage.get("completion_tokens")),
+    }
+    if served["finish_reason"] == "content_filter":
+        return Completion(error="content filter: the server withheld the answer", **served)
+    if prompt.candidates:
+        top = top_log_probs(choice)
+        if top is None:
+            return Completion(finish_reason=UNSUPPORTED, error="the server answered without token probabilities")
+        log_probs, coverage = candidate_log_probs(top, prompt.candidates)
+        reasons = tuple("not among the served alternatives" if one is None else None for one in log_probs)
+        return Completion(
+            log_probs=log_probs, reasons=reasons if None in log_probs else (), estimator=ESTIMATOR,
+            coverage=coverage, **served,
+        )  # fmt: skip
+    text = _content(choice, chat)
+    stopped_at_once = text is not None and not chat and bool(prompt.sampling.stop)
+    if text is None or (not text.strip() and not stopped_at_once):
+        return Completion(error=f"the answer is empty (finish reason {served['finish_reason']})", **served)
+    most = max(SHORT_ANSWER, CHARACTERS_PER_TOKEN * prompt.sampling.max_tokens)
+    if len(text) > most:
+        reason = f"the answer has {len(text):,} characters, too many for max_tokens {prompt.sampling.max_tokens:,}"
+        return Completion(error=f"{reason}: the server does not keep to it", **served)
+    return Completion(text=redaction.completion(text), **served)
+
+
+def _name(value: Any, redaction: Redaction) -> str | None:
+    return redaction.name(value) if isinstance(value, str) else None
+
+
+def _first_choice(answer: Any) -> dict[str, Any]:
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise RequestFailed("the answer has no choices, so it is of no schema this project knows", cause="unreadable")
+    return choices[0]
+
+
+def _content(choice: Mapping[str, Any], chat: bool) -> str | None:
+    """The text of a choice; None where the server sends null."""
+    holder = choice.get("message") if chat else choice
+    field = "content" if chat else "text"
+    if not isinstance(holder, dict) or field not in holder:
+        raise RequestFailed(f"the answer has no {'message.' if chat else ''}{field}", cause="unreadable")
+    text = holder[field]
+    if text is None:
+        refusal = holder.get("refusal")
+        return refusal if isinstance(refusal, str) and refusal.strip() else None
+    if not isinstance(text, str):
+        raise RequestFailed(f"the answer's {field} is {type(text).__name__}, not text")
+    return text
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
+
+
+# ---------------------------------------------------------------- token probabilities
+
+
+def top_log_probs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
+    """(token, ln p) of the alternatives at the first token; None where the server serves none.
+
+    Reads both forms: ``content`` with a list per token (chat, and llama.cpp's completions), and
+    ``top_logprobs`` with a mapping per token (completions).
+    """
+    served = choice.get("logprobs")
+    if not isinstance(served, dict):
+        return None
+    content, mappings = served.get("content"), served.get("top_logprobs")
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(content, list) and content and isinstance(content[0], dict):
+        alternatives = content[0].get("top_logprobs") or [content[0]]
+        pairs = [(one.get("token"), one.get("logprob")) for one in alternatives if isinstance(one, dict)]
+    elif isinstance(mappings, list) and mappings and isinstance(mappings[0], dict):
+        pairs = list(mappings[0].items())
+    return [
+        (token, float(value))
+        for token, value in pairs
+        if isinstance(token, str) and isinstance(value, int | float) and value <= 0
+    ] or None
+
+
+def candidate_log_probs(
+    top: Sequence[tuple[str, float]], candidates: Sequence[str]
+) -> tuple[tuple[float | None, ...], float]:
+    """Estimate ln P(candidate) from the alternatives that a server shows at the first token.
+
+    The GPT-4 recipe of Hofmann et al. (2024, Supplementary Information), for a server whose alternatives are
+    not confined to the candidates. A candidate found has its own probability (the sum of its token with and
+    without a leading space); the mass of all tokens that are not shown is spread evenly over the candidates
+    not found, none of which gets more than the least token shown, for it cannot have more; all are divided by
+    their sum.
+
+    Parameters
+    ----------
+    top
+        (token, ln p) of the alternatives, nats.
+    candidates
+        Words of one token each: a token counts only where it is the whole word, in the same case.
+
+    Returns
+    -------
+    log_probs : tuple
+        ln P per candidate, nats; the probabilities sum to 1. None for all when none was found.
+    coverage : float
+        Mass of the candidates found before division, in [0, 1].
+    """
+    mass: dict[str, float] = {}
+    for token, log_prob in top:
+        word = token.strip(_SPACES)
+        mass[word] = mass.get(word, 0.0) + math.exp(log_prob)
+    found = {word: mass[word] for word in candidates if mass.get(word, 0.0) > 0}
+    coverage = min(1.0, math.fsum(found.values()))
+    if not found:
+        return (None,) * len(candidates), 0.0
+    missing = len(set(candidates)) - len(found)
+    unseen = max(0.0, 1.0 - math.fsum(mass.values()))
+    share = min(unseen / missing, math.exp(min(log_prob for _, log_prob in top))) if missing else 0.0
+    total = math.fsum(found.values()) + share * missing
+    probabilities = [found.get(word, share) / total for word in candidates]
+    return tuple(math.log(p) if p > 0 else None for p in probabilities), coverage

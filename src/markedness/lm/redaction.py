@@ -1,0 +1,79 @@
+"""What of a server's words is kept: keys and the home folder are taken out, control characters are made visible.
+
+A key is matched by three rules, from the strictest text to the loosest:
+
+- *Completions* are what is measured. They are rewritten only for a key that is long and random (`is_random`), which no
+  model writes by chance; never for the home folder.
+- *Errors and model names* are rewritten for every key but a dummy (`is_dummy`: "e", "test", "sk-local"), also where
+  the server shows only its beginning, and for the home folder. They are rewritten before they are cut to length.
+- *Params* must not hold a key at all: `markedness.credentials` guesses from the form alone.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+from markedness.credentials import bits_per_character
+
+LARGEST_ANSWER = 8_000_000
+"""Bytes of one answer, decompressed; a larger one is not read."""
+LONGEST_ERROR = 500
+"""Characters of an error that are kept."""
+LONGEST_NAME = 200
+"""Characters of a model name or fingerprint that are kept."""
+SHOWN_KEY = "[key]"
+_SHORTEST_PART = 8
+"""Characters of a key's beginning that give it away: servers show as much of a key they refuse."""
+
+_TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+def is_random(key: str) -> bool:
+    """Whether no text holds this key by chance: 16 characters or more, a digit and a letter, 3 bits a character."""
+    mixed = any(c.isdigit() for c in key) and any(c.isalpha() for c in key)
+    return len(key) >= 16 and mixed and bits_per_character(key) >= 3.0
+
+
+def is_dummy(key: str) -> bool:
+    """Whether this is a word put where a local server asks for some key: up to 12 characters without a digit."""
+    return len(key) <= 12 and not any(c.isdigit() for c in key)
+
+
+def printable(text: str) -> str:
+    """With control characters as escapes, so that no terminal obeys them; line breaks and tabs stay."""
+    return "".join(c if c in "\n\t" or not _controls(c) else repr(c)[1:-1] for c in text)
+
+
+def _controls(character: str) -> bool:
+    """C0, C1, and the invisible ones that turn the reading direction or end a line."""
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _TURNS
+
+
+@dataclass(frozen=True)
+class Redaction:
+    """Takes one key, and the home folder, out of what a server says."""
+
+    key: str | None = None
+
+    def completion(self, text: str) -> str:
+        """A text that is measured: only a key that is long and random is replaced."""
+        return text.replace(self.key, SHOWN_KEY) if self.key and is_random(self.key) else text
+
+    def error(self, text: str, longest: int = LONGEST_ERROR) -> str:
+        """A sentence for logs and tables: one printable line without key and home folder, then cut to length."""
+        if self.key and not is_dummy(self.key):
+            text = text.replace(self.key, SHOWN_KEY)
+            for end in range(len(self.key) - 1, _SHORTEST_PART - 1, -1):
+                text = text.replace(self.key[:end], SHOWN_KEY)
+        home = str(Path.home())
+        if len(home) > 1:
+            text = re.sub(rf"{re.escape(home)}(?![\w-])", "~", text)
+        line = printable(" ".join(text.split()))
+        return line if len(line) <= longest else line[: longest - 1] + "…"
+
+    def name(self, text: str) -> str:
+        """A model name or fingerprint as the server reports it."""
+        return self.error(text, LONGEST_NAME)

@@ -1,0 +1,101 @@
+"""Who answers a request: a part of every key of the ledger, so that no other server or weights answer in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+WEIGHTS = frozenset({".safetensors", ".bin", ".pt", ".pth", ".gguf"})
+SETTINGS = frozenset({".json", ".model", ".txt", ".jinja", ".tiktoken", ".py"})
+"""Tokenizer, configuration and code: they change the answers as well."""
+_NO_MATTER = "transformers_version"
+"""Key of a configuration that says only who wrote it."""
+
+
+def server(base_url: str | None) -> str:
+    """The URL without user, password, query and fragment; None: the one that the openai package takes."""
+    parts = urlsplit(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
+    place = parts.netloc.rpartition("@")[2].lower()
+    return f"{parts.scheme.lower()}://{place}{parts.path.rstrip('/')}"
+
+
+def weights(folder: Path, cache: Path) -> str:
+    """Hash of the files of a local model; "" where the folder holds none.
+
+    Parameters
+    ----------
+    folder
+        Folder of the model.
+    cache
+        JSON file that remembers hashes by path, size and times; made where it is missing.
+    """
+    files = [path for path in sorted(folder.rglob("*")) if path.suffix in WEIGHTS | SETTINGS and path.is_file()]
+    files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    if not any(path.suffix in WEIGHTS for path in files):
+        return ""
+    state = hashlib.sha256()
+    for path in files:
+        facts = path.stat()
+        known = [path.relative_to(folder).as_posix(), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
+        state.update(orjson.dumps(known))
+    place, signature = str(folder.resolve()), state.hexdigest()
+    remembered = _read(cache)
+    if remembered.get(place, {}).get("state") == signature:
+        return str(remembered[place]["hash"])
+    whole = hashlib.sha256()
+    for path in files:
+        whole.update(orjson.dumps([path.relative_to(folder).as_posix(), _digest(path)]))
+    found = f"weights:{whole.hexdigest()[:32]}"
+    remembered[place] = {"state": signature, "hash": found}
+    _write(cache, remembered)
+    return found
+
+
+def _digest(path: Path) -> str:
+    """Hash of one file; of a configuration without what does not matter."""
+    if path.suffix == ".json":
+        with contextlib.suppress(ValueError):  # not JSON after all: its bytes are hashed
+            content = orjson.loads(path.read_bytes())
+            if isinstance(content, dict):
+                content.pop(_NO_MATTER, None)
+            return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read(cache: Path) -> dict[str, Any]:
+    try:
+        content = orjson.loads(cache.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {k: v for k, v in content.items() if isinstance(v, dict)} if isinstance(content, dict) else {}
+
+
+def _write(cache: Path, content: dict[str, Any]) -> None:
+    part = cache.with_name(f".{cache.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):  # it only saves the time to hash again
+        part.write_bytes(orjson.dumps(content))
+        part.replace(cache)
+
+
+def hub(path: str, commit: str) -> str:
+    """A model of the hub at one commit."""
+    return f"hub:{path}@{commit}"
+
+
+def rule(answers: Callable[..., Any]) -> str:
+    """Hash of the source file of a scripted rule: a changed rule answers anew."""
+    try:
+        source = inspect.getsourcefile(inspect.unwrap(answers))
+        content = Path(source or "").read_bytes()
+    except (OSError, TypeError):  # a rule made in an interpreter or a callable object has no file
+        return "rule"
+    return f"rule:{hashlib.sha256(content).hexdigest()[:32]}"

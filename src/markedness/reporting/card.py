@@ -1,0 +1,238 @@
+"""The stereotype card of one model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from markedness.reporting.embed import (
+    LONGEST_CELL,
+    LONGEST_NAME,
+    LONGEST_PROMPT,
+    LONGEST_TEXT,
+    MOST_NOTES,
+    MOST_WORDS,
+    embed,
+    figure,
+    graph,
+    measure_of,
+    shortened,
+)
+from markedness.reporting.pages import Pages, columns_of, commit_of, facts, lead, score_of
+from markedness.reporting.render import page_json, render, shown
+from markedness.reporting.results import Result, statuses, unequal
+from markedness.results import Score, label, words
+from markedness.store import Store
+
+_SMALL = 30
+"""Below this many units an estimate is called small."""
+
+
+def model_page(pages: Pages, model: str) -> str:
+    """reports/<model>.html."""
+    data: dict[str, str] = {}
+    controls = [name for name in pages.controls if name != model]
+    missing: list[str] = []
+    sections = []
+    for audit in pages.audits:
+        section = _section(pages, audit, model, controls, data)
+        missing += [f"{section['card'].title}: {sentence}" for sentence in section["missing"]]
+        sections.append(section)
+    return render(
+        "card.html.j2", data=data, model=model, sections=sections, controls=controls, missing=missing,
+        lead=lead(pages, model), facts=facts(pages, model), commit=commit_of(pages),
+    )  # fmt: skip
+
+
+def _section(pages: Pages, audit: str, model: str, controls: list[str], data: dict[str, str]) -> dict[str, Any]:
+    card, result = pages.cards[audit], pages.results.get((audit, model))
+    responses = _responses(pages.store, audit, model)
+    section: dict[str, Any] = {
+        "audit": audit, "card": card, "result": result, "headline": [], "words": [], "figures": [], "tables": [],
+        "graph": None, "examples": None, "downloads": [], "warnings": [], "missing": [], "why": "",
+        "measures": list({id(m): m for m in card.measures.values()}.values()),
+    }  # fmt: skip
+    if result is None:
+        section["why"] = f"not run yet: markedness run {audit} --model {model}"
+        section["missing"] = [section["why"]]
+        return section
+    if not result.measured:
+        section["why"] = shortened(result.notes[0], LONGEST_CELL) if result.notes else "nothing could be measured"
+    counts = statuses(responses)
+    section["missing"] = [*_left_out(counts), *([section["why"]] if section["why"] else [])]
+    section["warnings"] = [*(n for n in result.notes if shortened(n, LONGEST_CELL) != section["why"]), *unequal(counts)]
+    section["warnings"] += _small(pages.store, audit, model)
+    section["warnings"] = [shortened(note, LONGEST_CELL) for note in section["warnings"][:MOST_NOTES]]
+    for score in result.headline() if result.measured else ():
+        beside = [score_of(pages, audit, name, score.key) for name in controls]
+        strip = _strip(label(score.key, card), score, dict(zip(controls, beside, strict=True)))
+        section["headline"].append(
+            {
+                "label": label(score.key, card),
+                "score": score,
+                "strip": strip,
+                "controls": [s.estimate if s else None for s in beside],
+            }
+        )
+    href = f"../results/{audit}/{model}"
+    marked = result.table("marked_words")
+    section["words"] = list(_word_rows(marked))
+    for stem, spec in result.figures.items():
+        drawn = figure(f"figure-{audit}-{stem}", stem, spec, f"{href}/figures/{stem}.svg", card, data)
+        section["figures"].append(drawn)
+    for stem in result.tables:
+        section["tables"].append(_table(pages, f"table-{audit}-{stem}", result, stem, f"tables/{audit}/{model}", data))
+    section["downloads"] = [(path.name, f"{href}/tables/{path.name}") for path in result.downloads]
+    section["downloads"].append(("metrics.json", f"{href}/metrics.json"))
+    section["graph"] = graph(audit, result, data)
+    section["examples"] = _examples(pages, audit, responses, marked, data)
+    return section
+
+
+def _left_out(counts: pd.DataFrame) -> list[str]:
+    """Rows that are not ok, by status."""
+    if counts.empty:
+        return []
+    total = int(counts.to_numpy().sum())
+    other = {status: int(counts[status].sum()) for status in counts if status != "ok"}
+    if not any(other.values()):
+        return []
+    listed = ", ".join(f"{n:,} {status}" for status, n in other.items() if n)
+    return [f"{sum(other.values()):,} of {total:,} rows are not ok ({listed})."]
+
+
+def _small(store: Store, audit: str, model: str) -> list[str]:
+    """A sentence when estimates rest on few units."""
+    path = store.table_path("estimates", audit, model)
+    if not path.exists():
+        return []
+    estimates = pd.read_parquet(path)
+    n = pd.to_numeric(estimates["n"], errors="coerce")
+    few = estimates[(n < _SMALL) & estimates["estimate"].notna()]
+    if few.empty:
+        return []
+    groups = [str(g) for g in few["group"].dropna().unique() if str(g)]
+    named = f": {', '.join(groups[:5])}{' and others' if len(groups) > 5 else ''}" if groups else ""
+    return [
+        f"{len(few)} of {len(estimates)} estimates rest on fewer than {_SMALL} units "
+        f"(the fewest: {int(n[few.index].min())}){named}. Read their intervals, not their points."
+    ]
+
+
+def _strip(title: str, score: Score, others: Mapping[str, Score | None]) -> dict[str, Any] | None:
+    """Places (0 to 200) of the marks of one score: interval, null, controls."""
+    controls = [(name, s.estimate) for name, s in others.items() if s and not s.missing]
+    values = [
+        score.estimate,
+        score.ci_low,
+        score.ci_high,
+        score.null_mean,
+        score.null_low,
+        score.null_high,
+        *(v for _, v in controls),
+    ]
+    values = [v for v in values if math.isfinite(v)]
+    if score.missing or not values:
+        return None
+    low, high = min(values), max(values)
+    span = (high - low) or abs(high) or 1.0
+
+    def place(value: float) -> float:
+        return round(10 + 180 * (value - low) / span, 1)
+
+    text = f"{title}: {shown(score.estimate)}"
+    if math.isfinite(score.ci_low) and math.isfinite(score.ci_high):
+        text += f", interval {shown(score.ci_low)} to {shown(score.ci_high)}"
+    if math.isfinite(score.null_mean):
+        text += f"; null {shown(score.null_mean)}"
+    text += "".join(f"; {name} {shown(v)}" for name, v in controls)
+    band = math.isfinite(score.null_low) and math.isfinite(score.null_high)
+    return {
+        "text": text,
+        "dot": place(score.estimate),
+        "interval": (place(score.ci_low), place(score.ci_high))
+        if math.isfinite(score.ci_low + score.ci_high)
+        else None,
+        "null": place(score.null_mean) if math.isfinite(score.null_mean) else None,
+        "null_band": (place(score.null_low), round(place(score.null_high) - place(score.null_low), 1))
+        if band
+        else None,
+        "others": [(place(v), f"{name}: {shown(v)}") for name, v in controls],
+    }
+
+
+def _word_rows(marked: pd.DataFrame, per_group: int = 14) -> Iterable[dict[str, Any]]:
+    """The most marked words per group, one part per kind of text."""
+    if not {"group", "word", "rank", "z"} <= set(marked.columns):
+        return
+    kinds = marked.groupby("kind", sort=False) if "kind" in marked else [("", marked)]
+    for kind, rows in kinds:
+        strongest = rows["z"].abs().max()
+        parts = []
+        for group, listed in rows.sort_values("rank", kind="stable").groupby("group", sort=False):
+            chips = []
+            for row in listed.head(per_group).to_dict("records"):
+                q = [row[c] for c in listed if str(c).startswith("q_") and row[c] == row[c]]
+                title = f"z {shown(row['z'])}" + (f", q {shown(max(q))} after correction" if q else "")
+                weight = 1 + min(3, int(4 * abs(row["z"]) / strongest)) if strongest and row["z"] == row["z"] else 1
+                chips.append(
+                    {
+                        "word": shortened(row["word"], LONGEST_NAME),
+                        "z": shown(row["z"]),
+                        "title": title,
+                        "weight": weight,
+                    }
+                )
+            parts.append({"group": group, "count": f"{len(listed)} words", "words": chips})
+        title = "Words that set groups apart" + (f": {words(str(kind), capital=False)}" if kind else "")
+        text = (
+            f"Up to {per_group} words per group, the most marked first; the small number is z, summed over the "
+            "comparisons with the unmarked groups. The table has all words, each comparison and its corrected q-value."
+        )
+        yield {"title": title, "text": text, "rows": sorted(parts, key=lambda part: str(part["group"]))}
+
+
+def _table(pages: Pages, key: str, result: Result, stem: str, href: str, data: dict[str, str]) -> dict[str, Any]:
+    measure = measure_of(result.card, stem)
+    title = measure.title if measure else words(stem)
+    return embed(key, title, stem, result.table(stem), pages.table_rows, href, measure, data)
+
+
+def _examples(
+    pages: Pages, audit: str, responses: pd.DataFrame, marked: pd.DataFrame, data: dict[str, str]
+) -> dict[str, Any] | None:
+    """The first texts of each group, a prompt after the other: chosen by place, not by content."""
+    if not {"text", "group", "prompt"} <= set(responses.columns):
+        return None
+    rows = responses[responses["text"].notna() & responses["text"].astype(str).str.strip().ne("")]
+    if rows.empty:
+        return None
+    turn = rows.groupby(["group", "prompt_id"], sort=False, dropna=False).cumcount()
+    rows = rows.assign(_turn=turn).sort_values("_turn", kind="stable")
+    rows = rows.groupby("group", sort=False, dropna=False).head(pages.examples)
+    listed: dict[str, list[str]] = {}
+    if {"group", "word"} <= set(marked.columns):
+        for group, found in marked.groupby("group")["word"]:
+            listed[str(group)] = sorted({word for word in map(str, found) if len(word) <= LONGEST_NAME})[:MOST_WORDS]
+    texts = [
+        {
+            "group": str(row.get("group") or ""),
+            "prompt": shortened(row.get("prompt"), LONGEST_PROMPT),
+            "text": shortened(row["text"], LONGEST_TEXT),
+            "note": "" if row.get("status", "ok") == "ok" else f"status: {row['status']}",
+        }
+        for row in rows.to_dict("records")
+    ]
+    groups = sorted({text["group"] for text in texts})
+    key = f"examples-{audit}"
+    data[key] = page_json({"groups": groups, "words": listed, "texts": texts})
+    text = f"The first {pages.examples} texts of each group, a prompt after the other: chosen by place, not by content."
+    return {"id": key, "text": text + (" The group's marked words are highlighted." if listed else "")}
+
+
+def _responses(store: Store, audit: str, model: str) -> pd.DataFrame:
+    path = store.table_path("responses", audit, model)
+    return columns_of(path, ("text", "group", "prompt", "prompt_id", "status")) if path.exists() else pd.DataFrame()

@@ -1,0 +1,44 @@
+"""Tables for a spreadsheet program: no cell of text is executed as a formula."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+from markedness.files import atomic
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What a cell begins with that a spreadsheet program may execute."""
+_CELL_LIMIT = 32_767
+"""Letters that a cell of a spreadsheet holds."""
+
+
+def spreadsheet_copy(source: Path, target: Path) -> None:
+    """A copy of a CSV file of results; texts that begin like a formula get an apostrophe before them, numbers stay.
+
+    results/ itself keeps every text as it is, because code reads it back.
+    """
+    csv.field_size_limit(sys.maxsize)
+    with (
+        source.open(encoding="utf-8", newline="") as read,
+        atomic(target) as part,
+        part.open("w", encoding="utf-8", newline="") as written,
+    ):
+        writer = csv.writer(written, lineterminator="\n")
+        for row in csv.reader(read):
+            writer.writerow([_harmless(cell) for cell in row])
+
+
+def _harmless(cell: str) -> str:
+    if cell.startswith(_FORMULA) and not _is_number(cell):
+        cell = f"'{cell}"
+    return cell[:_CELL_LIMIT]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return not cell[0].isspace() and "_" not in cell

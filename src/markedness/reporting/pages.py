@@ -1,0 +1,125 @@
+"""What the pages are made of: the study's results, and what each page says of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from markedness.lm.ledger import summary
+from markedness.reporting.embed import LONGEST_NAME, MOST_NAMES, shortened
+from markedness.reporting.results import Result, git, read
+from markedness.results import Card, Score
+from markedness.store import Store
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What the pages are made of."""
+
+    store: Store
+    audits: Sequence[str]
+    models: Mapping[str, Any]
+    """Name -> model config, the models to run in order."""
+    cards: Mapping[str, Card]
+    table_rows: int = 500
+    """Rows of a table on a page; the CSV has all."""
+    examples: int = 4
+    """Example texts per group."""
+    confidence_level: float = 0.95
+    results: dict[tuple[str, str], Result] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for audit in self.audits:
+            for model in self.models:
+                if found := read(self.store, audit, model, self.cards[audit]):
+                    self.results[audit, model] = found
+
+    @property
+    def controls(self) -> list[str]:
+        """The scripted models, shown beside every other."""
+        return [name for name, config in self.models.items() if config.backend == "scripted"]
+
+
+def lead(pages: Pages, model: str) -> str:
+    """One sentence: who this is."""
+    config = pages.models[model]
+    if config.backend == "scripted":
+        known = {
+            "none": "as varied as one, but blind to the group. It shows what nothing looks like.",
+            "planted": "it follows a known stereotype. It shows what something looks like.",
+        }
+        return f"A control, not a language model: {known.get(config.rule, 'its answers follow a rule.')}"
+    if config.backend == "corpus":
+        return "Texts that existed already, measured like a model's answers."
+    name = getattr(config, "model", None) or Path(config.path).name
+    small = " A small base model: it shows the method at work, not the state of the art."
+    return f"{name}, asked {_backend(config)}.{small if getattr(config, 'gguf_package', None) else ''}"
+
+
+def _backend(config: Any) -> str:
+    kinds = {
+        "transformers": "on this machine",
+        "openai": "over an OpenAI-compatible server",
+        "scripted": "as a rule",
+        "corpus": "as texts",
+    }
+    chat = getattr(config, "chat", None)
+    kind = kinds.get(config.backend, config.backend)
+    return kind if chat is None else f"{kind}, {'as a chat' if chat else 'by continuing a text'}"
+
+
+def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
+    """What was asked of which model when."""
+    config = pages.models[model]
+    facts = [("Backend", config.backend)]
+    revision = getattr(config, "revision", None) or getattr(config, "gguf_package", None)
+    if revision:
+        facts.append(("Weights", str(revision)))
+    served, times = set(), []
+    asked = []
+    for audit in pages.audits:
+        path = pages.store.table_path("generations", audit, model)
+        if not path.exists():
+            continue
+        rows = columns_of(path, ("served_model", "error", "group", "prompt_id"))
+        if "served_model" in rows:
+            served |= {shortened(name, LONGEST_NAME) for name in rows["served_model"].dropna().unique()}
+        if known := summary(pages.store.ledger_path(audit, model)):  # true after a pull, too; the files' times are not
+            times += [moment for moment in (known.first, known.last) if moment]
+        answered = int((rows["error"].isna()).sum()) if "error" in rows else len(rows)
+        asked.append(
+            f"{audit}: {answered:,} answers, {rows['group'].nunique()} groups, {rows['prompt_id'].nunique()} prompts"
+        )
+    if served - {model}:
+        more = f" and {len(served) - MOST_NAMES} more" if len(served) > MOST_NAMES else ""
+        facts.append(("Reported name", ", ".join(sorted(served)[:MOST_NAMES]) + more))
+    if times:
+        first, last = min(times), max(times)
+        facts.append(
+            ("When", f"{first:%d %B %Y}" if first.date() == last.date() else f"{first:%d %b %Y} to {last:%d %b %Y}")
+        )
+    facts += [("Asked", sentence) for sentence in asked] or [("Asked", "nothing yet")]
+    return facts
+
+
+def score_of(pages: Pages, audit: str, model: str, key: str) -> Score | None:
+    """One Score of one model; None where the audit was not run."""
+    result = pages.results.get((audit, model))
+    return result.score(key) if result else None
+
+
+def commit_of(pages: Pages) -> str:
+    """The commit of the study, short; "" outside git."""
+    return git(pages.store.root, "rev-parse", "--short", "HEAD")
+
+
+def columns_of(path: Path, wanted: Sequence[str]) -> pd.DataFrame:
+    """Of a Parquet table, the wanted columns that it has."""
+    import pyarrow.parquet as pq
+
+    there = pq.read_schema(path).names
+    return pd.read_parquet(path, columns=[column for column in wanted if column in there])

@@ -1,0 +1,128 @@
+"""Answers read, and judgments matched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from markedness.audits.annotation import clean, evaluate, featurize, generate
+from markedness.records import Completion
+
+from .conftest import DIALECT, TWO_TASKS, ask, stored, tabled, units
+
+
+def test_clean_gives_one_row_per_numbered_text_and_never_fewer() -> None:
+    answers = iter(
+        [Completion(text='{"i": 1, "y": 1}', finish_reason="stop"), Completion(error="the server was gone"),
+         Completion(text="I'm sorry, but I can't judge people by their names.", finish_reason="stop")]
+        + [Completion(text='{"i": 1, "y": 0}\n{"i": 2', finish_reason="length")] * 50
+    )  # fmt: skip
+    generations = ask(generate.Params(names=TWO_TASKS, dialect=DIALECT), lambda prompt, rng: next(answers))
+    responses = clean.clean(generations, clean.Params())
+    sizes = generations["n_texts"].astype(int).to_list()
+    assert len(responses) == sum(sizes) == 2 * 16 + 4 * 10
+    assert set(responses["group"]) == {"Arab", "Asian", "Black", "Hispanic", "White", "AAVE", "SAE"}
+    by_request = [part for _, part in responses.groupby(np.repeat(np.arange(len(sizes)), sizes))]
+    assert by_request[0]["status"].to_list() == ["ok"] + ["unparsed"] * 15
+    assert set(by_request[1]["status"]) == {"failed"} and set(by_request[1]["reason"]) == {"the server was gone"}
+    assert set(by_request[2]["status"]) == {"refusal"}
+    assert by_request[3]["status"].to_list() == ["ok"] + ["truncated"] * 9
+    assert (responses["reason"].isna() == (responses["status"] == "ok")).all()
+    assert (responses["answer"].isna() == (responses["status"] != "ok")).all()
+    assert by_request[0]["position"].to_list() == list(range(1, 17))
+
+
+def test_clean_takes_the_more_probable_answer_and_keeps_both_candidates() -> None:
+    params = generate.Params(mode="single", answer="probability", paradigms=("names",), names=TWO_TASKS)
+    scored = iter([(-0.1, -2.0), (-3.0, -0.2), (-1.0, -1.0), (None, -1.0)])
+    generations = ask(params, lambda prompt, rng: Completion(log_probs=next(scored, (-0.5, -0.9)), estimator="exact"))
+    responses = clean.clean(generations, clean.Params())
+    assert len(responses) == len(generations) == 64 and responses["judgment"].sum() == 32
+    first = responses[responses["judgment"]].head(4)
+    assert first["answer"].fillna(-1).to_list() == [1, 0, -1, -1]
+    assert first["margin"].to_list() == pytest.approx([1.9, -2.8, 0, np.nan], nan_ok=True)
+    assert first["reason"].to_list()[2:] == ["the two answers are equally probable", "no probability for an answer"]
+
+
+def test_clean_reads_single_answers_in_text() -> None:
+    texts = iter(["1", "Answer: 0", "It depends", None, "I cannot answer that question."])
+    params = generate.Params(mode="single", paradigms=("names",), names=TWO_TASKS)
+    generations = ask(
+        params,
+        lambda p, rng: Completion(text=t) if (t := next(texts, "0")) is not None else Completion(error="timeout"),
+    )
+    responses = clean.clean(generations, clean.Params())
+    assert responses["answer"].fillna(-1).to_list()[:5] == [1, 0, -1, -1, -1]
+    assert responses["status"].to_list()[:5] == ["ok", "ok", "unparsed", "failed", "refusal"]
+
+
+def test_stored_judgments_are_read_as_they_stand() -> None:
+    rows = stored(
+        group=["Black", "White", "AAVE", "SAE", "Black", "White"], pair=["a", "a", "t", "t", "a", "b"],
+        y=["1", "0.0", "yes", "", "maybe", None],
+    )  # fmt: skip
+    responses = clean.clean(rows, clean.Params())
+    assert responses["answer"].fillna(-1).to_list() == [1, 0, 1, -1, -1, -1]
+    assert responses["paradigm"].to_list() == ["names"] * 2 + ["dialect"] * 2 + ["names"] * 2
+    assert responses["reason"].astype(object).fillna("").to_list()[3:] == [
+        "no judgment stored",
+        "neither 0 nor 1",
+        "no judgment stored",
+    ]
+    assert responses["duplicate"].to_list() == [False] * 4 + [True, False]
+    assert set(responses["valence"]) == {1}
+
+
+def test_pairs_count_when_both_answers_are_there() -> None:
+    rows = stored(
+        group=["Black", "White", "Asian", "White", "Arab"], pair=["1", "1", "2", "2", "3"], y=["1", "0", "0", "", "1"],
+        name=["Ebony", "Jane", "Mei", "Jane", "Amal"],
+    )  # fmt: skip
+    table = units(rows).set_index("group")
+    assert table["delta"].to_dict() == pytest.approx({"Black": 1, "Asian": np.nan, "Arab": np.nan}, nan_ok=True)
+    assert table.loc["Asian", ["n", "n_reference", "unparsed_reference"]].to_list() == [1, 0, 1]
+    assert table.loc["Black", ["name", "reference_name"]].to_list() == ["Ebony", "Jane"]
+    assert table.loc["Arab", "n_reference"] == 0 and pd.isna(table.loc["Arab", "reference_name"])
+
+
+def test_without_pairs_texts_match_by_vignette_and_share_the_unmarked_one() -> None:
+    # vignette v, women: White 1 and 0 (mean 0.5); Black 1 -> 0.5; Asian 0 -> -0.5.  men: White 1, Black 1 -> 0
+    rows = stored(
+        group=["White", "White", "Black", "Asian", "White", "Black"], vignette=["v"] * 6, gender=list("ffffmm"),
+        y=list("101011"),
+    )  # fmt: skip
+    table = units(rows)
+    assert table["group"].to_list() == ["Black", "Asian", "Black"] and table["delta"].to_list() == [0.5, -0.5, 0.0]
+
+
+def test_pairs_numbered_anew_in_each_iteration_stay_apart() -> None:
+    rows = stored(group=["Black", "White"] * 2, pair=["1"] * 4, iteration=["0", "0", "1", "1"], y=list("1001"))
+    assert units(rows)["delta"].to_list() == [1.0, -1.0]
+
+
+def test_dialect_texts_gather_over_iterations() -> None:
+    # AAVE 1, 1, 0 and SAE 0, 1: 2/3 - 1/2
+    rows = stored(
+        group=["AAVE"] * 3 + ["SAE"] * 2, pair=["t"] * 5, iteration=list("01201"), y=list("11001"), task=["angry"] * 5
+    )
+    table = units(rows)
+    assert table["delta"].to_list() == pytest.approx([1 / 6])
+    assert table[["n", "yes", "n_reference", "yes_reference"]].iloc[0].to_list() == [3, 2, 2, 1]
+
+
+def test_judgments_that_nothing_matches_are_refused() -> None:
+    with pytest.raises(featurize.MatchError, match="2 judgments have neither pair nor vignette"):
+        units(stored(group=["Black", "White"], pair=["", None], y=["1", "0"]))
+
+
+def test_judgments_without_a_group_are_left_out_and_counted() -> None:
+    rows = stored(group=["Black", "White", "", "Black"], pair=["1", "1", "1", "2"], y=list("1011"))
+    tables = tabled(rows)
+    table = tables["pairs"]
+    assert table["group"].to_list() == ["Black", "Black"] and set(table["ungrouped"]) == {1}
+    made = evaluate.evaluate(tables, evaluate.Params(), np.random.default_rng(0))
+    assert made.notes[-1] == "Stored judgments without a group are left out: 1."
+    assert set(made.tables["gaps"]["group"]) == {"Black"}
+    with pytest.raises(featurize.MatchError, match="no judgment has a group"):
+        units(stored(group=["", ""], pair=["1", "1"], y=["1", "0"]))

@@ -1,0 +1,204 @@
+"""Gaps, scores and notes against scipy, worked examples and planted gaps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from markedness.audits.annotation import controls, evaluate, generate
+from markedness.audits.annotation.design.texts import texts_of_prompt
+from markedness.audits.annotation.estimators.tables import name_gaps
+from markedness.params import load
+from markedness.pipeline import STAGES
+from markedness.records import Completion, Prompt
+
+from .conftest import DIALECT, FAST, STIMULI, annotator, ask, stored, tabled, units
+
+
+def test_gaps_equal_the_tests_of_scipy() -> None:
+    params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=3), dialect=DIALECT)
+    tables = tabled(ask(params, annotator({})))
+    features = tables["pairs"]
+    made = evaluate.evaluate(tables, FAST, np.random.default_rng(1))
+    gaps = made.tables["gaps"].set_index(["group", "task"])
+    assert len(gaps) == 8
+    for (group, task), row in gaps.iterrows():
+        deltas = features.loc[(features["group"] == group) & (features["task"] == task), "delta"].dropna()
+        expected = stats.ttest_1samp(deltas, 0)
+        assert row[["gap", "t", "p", "n_pairs"]].to_list() == pytest.approx(
+            [deltas.mean(), expected.statistic, expected.pvalue, len(deltas)]
+        )
+    assert gaps["p_adjusted"].to_numpy() == pytest.approx(stats.false_discovery_control(gaps["p"]))
+    assert np.mean(np.abs(gaps["gap"])) == pytest.approx(made.score("gap_size.names").estimate)
+    # hireable is favorable, poor is not
+    signed = gaps["gap"] * np.where(gaps.index.get_level_values("task") == "poor", -1, 1)
+    assert made.score("favorable_gap.names").estimate == pytest.approx(signed.mean())
+    scores = evaluate.point_scores(tables, FAST)
+    assert {name: made.score(name).estimate for name in scores} == pytest.approx(scores)
+
+
+def test_dialect_gaps_worked_example() -> None:
+    # two texts, two answers each: AAVE rates 1, 1/2; SAE 0, 0: deltas 1, 1/2; t = 0.75 / (sqrt(1/8) / sqrt 2) = 3
+    rows = stored(
+        group=["AAVE", "AAVE", "SAE", "SAE"] * 2, pair=["a"] * 4 + ["b"] * 4, y=list("11001000"), task=["angry"] * 8
+    )
+    row = evaluate.evaluate(tabled(rows), FAST, np.random.default_rng(1)).tables["dialect_gaps"].iloc[0]
+    welch = stats.ttest_ind([1, 1, 1, 0], [0, 0, 0, 0], equal_var=False).pvalue
+    h = 2 * np.arcsin(np.sqrt(0.75))
+    assert row[["gap", "t", "p", "welch_p", "cohens_h", "n_texts"]].to_list() == pytest.approx(
+        [0.75, 3, 2 * stats.t.sf(3, 1), welch, h, 2]
+    )
+
+
+def test_missing_answers_that_differ_by_group_are_found() -> None:
+    def refuses(prompt: Prompt, rng: np.random.Generator) -> Completion:
+        items = texts_of_prompt(prompt.columns)
+        told = [i for i, item in enumerate(items, 1) if item["group"] != "Arab" or rng.random() < 0.4]
+        return Completion(text="\n".join(f'{{"i": {i}, "y": 1}}' for i in told), finish_reason="stop")
+
+    params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=120), dialect=DIALECT)
+    made = evaluate.evaluate(tabled(ask(params, refuses)), FAST, np.random.default_rng(1))
+    missing = made.tables["missing"].set_index(["paradigm", "task", "group"])
+    arab = missing.loc["names", "hireable", "Arab"]
+    assert (
+        arab["n"] == 30
+        and 0.3 < arab["rate"] < 0.9
+        and arab["p_adjusted"] < 0.001
+        and arab["unparsed"] == arab["missing"]
+    )
+    assert missing.loc["names", "hireable", "White"][["n", "missing"]].to_list() == [120, 0]
+    assert any("differ by group on hireable, poor" in note for note in made.notes)
+    assert any("says yes to 100% of the texts on tasks that are favorable" in note for note in made.notes)
+    gaps = made.tables["gaps"].set_index(["group", "task"])
+    assert gaps.loc[("Arab", "poor"), "n_pairs"] + gaps.loc[("Arab", "poor"), "missing"] == 30
+    assert gaps["t"].isna().all() and (gaps["gap"] == 0).all() and (gaps["p_exact"] == 1).all()
+
+
+def test_one_paradigm_alone_and_a_single_pair_leave_nan_not_zero() -> None:
+    features = tabled(stored(group=["Black", "White"], pair=["1", "1"], y=["1", "0"]))
+    made = evaluate.evaluate(features, FAST, np.random.default_rng(1))
+    assert made.tables["gaps"].loc[0, "gap"] == 1 and np.isnan(made.tables["gaps"].loc[0, "p"])
+    assert made.tables["dialect_gaps"].empty and np.isnan(made.score("gap_size.dialect").estimate)
+    assert np.isnan(made.score("favorable_gap.names").ci_low)
+
+
+def test_no_answer_at_all_is_said_in_a_sentence() -> None:
+    features = tabled(stored(group=["Black", "White"], pair=["1", "1"], y=["maybe", "maybe"]))
+    made = evaluate.evaluate(features, FAST, np.random.default_rng(1))
+    assert any("No pair of the names paradigm has an answer on both sides" in note for note in made.notes)
+    assert not any("pairs or fewer" in note for note in made.notes)
+
+
+def test_across_models_corrects_over_all_and_counts_directions() -> None:
+    params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=80), dialect=DIALECT)
+    features = {
+        model: tabled(ask(params, annotator({("Black", "poor"): gap}), seed=5))
+        for model, gap in (("a", -0.4), ("b", -0.4), ("c", 0.0))
+    }
+    found = evaluate.across(features, pd.DataFrame(), FAST)
+    assert evaluate.across({"a": features["a"]}, pd.DataFrame(), FAST) == {}
+    gaps = found["annotation_gaps"].query("paradigm == 'names'")
+    assert len(gaps) == 3 * 8
+    assert gaps["p_adjusted_models"].to_numpy() == pytest.approx(stats.false_discovery_control(gaps["p"]))
+    row = found["annotation_direction"].set_index(["paradigm", "group", "task"]).loc["names", "Black", "poor"]
+    assert row["n_models"] == 3 and row["same_sign"] >= 2 and row["mean_gap"] < 0 and row["n_significant"] >= 1
+
+
+def test_stored_judgments_with_columns_of_their_own_go_through_the_pipeline(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    names = [
+        {"cond": group, "q": task, "p": f"{pair}", "v": f"v{pair % 5}", "ans": str(int(rng.random() < rate))}
+        for pair in range(60)
+        for task in ("hireable", "a task of theirs")
+        for group, rate in (("b", 0.9), ("w", 0.1))
+    ]
+    dialect = [
+        {"dial": d, "q": "angry", "p": f"t{i % 5}", "v": f"t{i % 5}", "ans": "1"} for i in range(20) for d in "as"
+    ]
+    pd.DataFrame(names + dialect).to_csv(tmp_path / "judgments.csv", index=False)
+    source = {
+        "path": "judgments.csv",
+        "columns": {"group": "cond", "dialect": "dial", "task": "q", "pair": "p", "vignette": "v", "y": "ans"},
+        "values": {"group": {"b": "Black", "w": "White"}, "dialect": {"a": "AAVE", "s": "SAE"}},
+    }
+    content = {"audits": ["annotation"], "models": {"old": {"backend": "corpus", "annotation": source}}}
+    (tmp_path / "params.yaml").write_text(json.dumps(content), encoding="utf-8")
+    loaded = load(tmp_path / "params.yaml")
+    for stage in STAGES:
+        STAGES[stage](loaded, "annotation", "old", say=lambda _: None)
+    gaps = pd.read_csv(tmp_path / "results/annotation/old/tables/gaps.csv")
+    assert gaps[["group", "task", "n_pairs"]].to_numpy().tolist() == [
+        ["Black", "hireable", 60], ["Black", "a task of theirs", 60],
+    ]  # fmt: skip
+    assert gaps["gap"].between(0.5, 1).all() and gaps["significant"].all()
+    row = pd.read_csv(tmp_path / "results/annotation/old/tables/dialect_gaps.csv").iloc[0]
+    assert row[["task", "gap", "n_texts"]].to_list() == ["angry", 0, 5] and np.isnan(row["t"])
+
+
+@pytest.mark.slow
+def test_planted_gaps_are_covered_at_the_nominal_rate() -> None:
+    # 4 groups x 39 tasks, 60 pairs a cell, gaps from -0.4 to 0.4: coverage of 156 intervals 0.95 +- 4 * 0.0174
+    rng = np.random.default_rng(6)
+    tasks = STIMULI.table("tasks.csv").query("names == 'yes'")["task"]
+    groups = ("Arab", "Asian", "Black", "Hispanic")
+    planted = {(group, task): rng.uniform(-0.4, 0.4) for group in groups for task in tasks}
+    params = generate.Params(paradigms=("names",), names=generate.Names(iterations=8))
+    gaps = evaluate.evaluate(tabled(ask(params, annotator(planted))), FAST, rng).tables["gaps"]
+    truth = np.array([planted[cell] for cell in zip(gaps["group"], gaps["task"], strict=True)])
+    assert len(gaps) == 156 and gaps["n_pairs"].eq(60).all()
+    for ends in ("ci_{}", "ci_{}_vignette", "ci_{}_name_pair"):
+        covered = (gaps[ends.format("low")] <= truth) & (truth <= gaps[ends.format("high")])
+        assert 0.88 <= covered.mean() <= 1, ends
+    error = (gaps["gap"] - truth) / np.sqrt(0.5 / 60)
+    assert abs(error.mean()) < 4 / np.sqrt(156)  # unbiased
+    assert gaps.loc[np.abs(truth) > 0.35, "significant"].mean() > 0.8
+
+
+@pytest.mark.slow
+def test_without_planted_gaps_few_studies_find_any() -> None:
+    # Benjamini-Hochberg without any effect: a study of 32 cells finds something with probability at most 0.05
+    tasks = ("hireable", "poor", "leader", "warm", "calm", "lazy", "creative", "prison")
+    params = generate.Params(paradigms=("names",), names=generate.Names(tasks=tasks, iterations=6))
+    n_studies, found, share = 15, 0, []
+    for seed in range(n_studies):
+        features = units(ask(params, annotator({}), seed))
+        gaps = name_gaps(features, 0.95)
+        found += bool(gaps["significant"].any())
+        share.append(gaps["significant"].mean())
+    assert np.mean(share) <= 0.05
+    assert found <= n_studies * 0.05 + 4 * np.sqrt(n_studies * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize("mode", ["batch", "single", "scored"])
+def test_controls_find_the_planted_and_nothing_else(mode: str) -> None:
+    params = generate.Params(
+        mode="single" if mode == "scored" else mode, answer="probability" if mode == "scored" else "text",
+        names=generate.Names(tasks=("hireable", "poor", "stem_background"), iterations=2),
+        dialect=generate.Dialect(tasks=("hireable", "angry"), iterations=20),
+    )  # fmt: skip
+    made = {}
+    for name in ("none", "planted"):
+        rule = controls.rule(name, 1.0)
+
+        def answer(prompt: Prompt, rng: np.random.Generator, rule: Any = rule) -> Completion:
+            said = rule(prompt, rng)
+            return Completion(text=said) if isinstance(said, str) else Completion(log_probs=tuple(said))
+
+        made[name] = evaluate.evaluate(tabled(ask(params, answer)), FAST, np.random.default_rng(1))
+    none, planted = made["none"], made["planted"]
+    for paradigm in ("names", "dialect"):
+        assert none.score(f"significant_share.{paradigm}").estimate <= 0.05
+        assert none.score(f"gap_size.{paradigm}").p > 0.02
+        found = planted.score(f"favorable_gap.{paradigm}").estimate
+        assert found == pytest.approx(-controls.PLANTED_GAP, abs=0.15)
+        assert planted.score(f"gap_size.{paradigm}").p <= 0.02
+    gaps = made["planted"].tables["gaps"]
+    assert (
+        gaps.loc[gaps["valence"] != 0, "significant"].all() and not gaps.loc[gaps["valence"] == 0, "significant"].any()
+    )

@@ -1,0 +1,118 @@
+"""Stimuli and prompts of the annotation audit."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from markedness.audits.annotation import generate
+from markedness.audits.annotation.design.stimuli import StimuliError
+from markedness.audits.annotation.design.texts import texts_of_prompt
+from markedness.records import Axis, Value
+
+from .conftest import DIALECT, STIMULI, TWO_TASKS, Replaced, prompts
+
+
+def test_stimuli_hold_what_the_study_needs() -> None:
+    tasks = STIMULI.table("tasks.csv")
+    assert (tasks["names"] == "yes").sum() == 39 and tasks.loc[tasks["names"] == "yes", "domain"].nunique() == 7
+    assert Counter(tasks["dialect"])["introduction"] == 14 and Counter(tasks["dialect"])["message"] == 2
+    names = STIMULI.table("names.csv").groupby(["group", "gender"]).size()
+    assert len(names) == 10 and set(names) == {19, 20} and names.sum() == 199  # the paper prints one name less
+    assert Counter(STIMULI.table("dialect.csv")["kind"]) == {"introduction": 15, "message": 20}
+
+
+def test_every_dialect_feature_is_named_with_words_of_its_text() -> None:
+    seen = Counter()
+    for row in STIMULI.table("dialect.csv").to_dict("records"):
+        for feature in row["features"].split(";"):
+            code, words = feature.split("=")
+            assert words in row["AAVE"] and words not in row["SAE"], (row["pair"], feature)
+            seen[code] += 1
+    assert set(seen) == {"HB", "CD", "NC", "AINT", "IN", "DEM", "GON", "REAL", "NSTD"} and min(seen.values()) >= 5
+
+
+def test_names_pairs_share_vignette_and_gender_and_deal_groups_evenly() -> None:
+    batches = prompts(generate.Params(paradigms=("names",), names=generate.Names(iterations=2, pairs=30)))
+    assert len(batches) == 2 * 39
+    items = texts_of_prompt(batches[0].columns)
+    assert len(items) == 60
+    pairs = pd.DataFrame(items).groupby("pair")
+    assert (pairs["vignette"].nunique() == 1).all() and (pairs["gender"].nunique() == 1).all()
+    assert (pairs["marked"].sum() == 1).all() and (pairs.size() == 2).all()
+    marked = [item["group"] for item in items if item["marked"]]
+    assert set(Counter(marked).values()) == {7, 8}  # 30 pairs over four groups
+    assert {item["group"] for item in items if not item["marked"]} == {"White"}
+    # the order is random, is that of the numbered texts, and differs by task
+    text = batches[0].text.split("\n")
+    for index, item in enumerate(items, 1):
+        assert next(line for line in text if line.startswith(f"{index}. ")).startswith(
+            f"{index}. Hi, I'm {item['name']}. "
+        )
+    assert [i["name"] for i in items] != [i["name"] for i in texts_of_prompt(batches[1].columns)]
+    assert items != sorted(items, key=lambda item: item["pair"])
+
+
+def test_dialect_batches_draw_from_both_dialects_without_a_label() -> None:
+    batches = prompts(generate.Params(paradigms=("dialect",)))
+    assert len(batches) == 16 * 50
+    items = [item for batch in batches for item in texts_of_prompt(batch.columns)]
+    assert len(items) == 16 * 50 * 10
+    share = np.mean([item["group"] == "AAVE" for item in items])
+    assert abs(share - 0.5) < 4 * 0.5 / np.sqrt(len(items))
+    assert not any("AAVE" in batch.text or "African" in batch.text for batch in batches)
+
+
+def test_single_questions_for_any_model_are_asked_once_when_scored() -> None:
+    params = generate.Params(
+        mode="single", answer="probability", names=TWO_TASKS, dialect=generate.Dialect(tasks=("angry",), pairs=5)
+    )
+    asked = prompts(params)
+    assert len(asked) == 8 * 2 * 2 + 5 * 2
+    assert all(p.candidates == ("1", "0") and p.messages and p.completion and p.group for p in asked)
+    assert "{" not in asked[0].text and "≥51%" in asked[0].text
+    # the same question again, when it is answered in text, is another sample
+    again = prompts(generate.Params(mode="single", paradigms=("dialect",), dialect=DIALECT))
+    assert len({(p.text, p.first_sample) for p in again}) == len(again) == 40
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("names.csv", pd.DataFrame({"group": ["Arab"], "name": ["Amal"]}), "no names for the group 'Asian'"),
+        ("names.csv", STIMULI.table("names.csv").assign(name="Kim"), "the name Kim twice"),
+        ("names.csv", STIMULI.table("names.csv").assign(gender=lambda t: t["gender"] + t["group"]), "share no gender"),
+        ("tasks.csv", STIMULI.table("tasks.csv").assign(valence="good"), "valence of 'hireable' is 'good'"),
+        ("tasks.csv", pd.concat([STIMULI.table("tasks.csv")] * 2), "'hireable' is listed twice"),
+        ("dialect.csv", STIMULI.table("dialect.csv").assign(AAVE=" "), "has no AAVE text"),
+        ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": ["I am rich"], "b": ["x"], "screen": {"money": ["rich"]}},
+         "'I am rich' touches the tasks of money by 'rich'"),
+        ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": ["x"], "b": ["y"]}, "lower annotation.generate.names.v"),
+        ("frames.yaml", {"single": {"message": "x"}}, "single.message must be a text with {task} and {text}"),
+    ],
+)  # fmt: skip
+def test_stimuli_of_the_user_are_checked_with_a_clear_sentence(name: str, content: object, message: str) -> None:
+    with pytest.raises(StimuliError, match=message.replace("{", r"\{").replace("}", r"\}")):
+        prompts(generate.Params(), stimuli=Replaced(name, content))
+
+
+def test_a_task_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(StimuliError, match=r"names\.tasks: tasks\.csv has no task 'hirable' .* hireable"):
+        prompts(generate.Params(names=generate.Names(tasks=("hirable",))))
+
+
+def test_other_groups_and_the_table_of_the_names_tool_work() -> None:
+    names = pd.DataFrame(
+        {
+            "group": ["A", "A", "B", "B"],
+            "name": ["Ada", "Ann", "Bea", "Ben"],
+            "selected": ["True", "False", "True", "True"],
+        }
+    )
+    axes = {"clan": Axis(unmarked="B", values={"A": Value(), "B": Value()})}
+    params = generate.Params(axes=axes, paradigms=("names",), names=TWO_TASKS)
+    items = texts_of_prompt(prompts(params, stimuli=Replaced("names.csv", names))[0].columns)
+    assert {item["name"] for item in items if item["group"] == "A"} == {"Ada"} and len(items) == 16

@@ -1,0 +1,346 @@
+"""Servers that fail or attack, through the generate stage: what is asked, kept and shown. See docs/faults.md."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import toy_study
+import yaml
+from openai_server import Server
+
+from markedness import audits, ledgers, pipeline
+from markedness.lm import collect as collecting
+from markedness.lm.base import ModelError
+from markedness.lm.collect import Counts
+from markedness.lm.endpoint import retry_after
+
+KEY = "sk-planted-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _restore_audits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("MY_KEY", KEY)
+    spec = audits.spec
+    yield
+    audits.spec = spec  # type: ignore[assignment]
+
+
+def run(params: Any) -> tuple[pd.DataFrame, Counts, str]:
+    said: list[str] = []
+    counts = pipeline.generate(params, "toy", "toy", said.append)
+    assert counts.requested == counts.answered + counts.failed
+    return pd.read_parquet(params.root / "data/generations/toy/toy.parquet"), counts, "\n".join(said)
+
+
+def asked(tmp_path: Path, text: str, **config: Any) -> tuple[pd.Series, str, Server]:
+    """The row of the request with this text, beside one that is answered; what was said, and the server."""
+    with Server() as server:
+        settings = {"max_attempts": 2, "max_wait": 0.01, "timeout": 20, **config}
+        table, _, said = run(toy_study.study(tmp_path, server.url, [text, "answered"], **settings))
+    return table.iloc[0], said, server
+
+
+# ---------------------------------------------------------------- redirects
+
+
+@pytest.mark.parametrize("fault", ["redirect", "redirect-307"])
+def test_generate_redirect_is_not_followed_and_names_the_host(tmp_path: Path, fault: str) -> None:
+    with Server() as elsewhere, Server() as server:
+        server.redirect_to = f"http://user:{KEY}@127.0.0.1:{elsewhere.port}"
+        params = toy_study.study(tmp_path, server.url, [f"fault:{fault}", "answered"], api_key_env="MY_KEY")
+        table, counts, said = run(params)
+        assert elsewhere.connections == 0 and counts.failed == 1
+    reason = table["error"].iloc[0]
+    assert f"redirects to 127.0.0.1:{elsewhere.port}, and redirects are not followed" in reason
+    assert "planted" not in reason + said
+
+
+# ---------------------------------------------------------------- the test request
+
+
+ALIKE = {
+    "401": ("HTTP 401 from {url}: bad key", "MY_KEY"),
+    "model-not-found": ("HTTP 404 from {url}: The model toy-model does not exist", None),
+    "404": ("HTTP 404 from {url}: no such thing", None),
+    "400": ("HTTP 400: no such thing", None),
+    "quota": ("HTTP 429 from {url}: You exceeded your quota", None),
+    "redirect": ("redirects to elsewhere", None),
+    "invalid-json": ("the answer of {url} is not JSON", None),
+}
+
+
+@pytest.mark.parametrize("fault", ALIKE)
+def test_generate_server_that_refuses_all_is_asked_once_and_named(tmp_path: Path, fault: str) -> None:
+    sentence, key = ALIKE[fault]
+    with Server() as server:
+        server.always, server.redirect_to = fault, "http://elsewhere"
+        params = toy_study.study(tmp_path, server.url, [f"text {i}" for i in range(40)], api_key_env=key)
+        with pytest.raises(ModelError) as failed:
+            run(params)
+        assert server.probes == 1 and not server.answered
+    assert sentence.format(url=server.url) in str(failed.value) and "planted" not in str(failed.value)
+    assert not (tmp_path / "data/generations").exists()
+
+
+def test_generate_dead_port_ends_in_seconds_with_the_url(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    params = toy_study.study(tmp_path, url, [f"text {i}" for i in range(40)])
+    with pytest.raises(ModelError, match=f"{url}: connection refused: no server listens there"):
+        run(params)
+
+
+def test_generate_missing_v1_names_the_url(tmp_path: Path) -> None:
+    with Server() as server:
+        server.root = "/v1"
+        url = server.url.removesuffix("/v1")
+        with pytest.raises(ModelError, match=f"HTTP 404 from {url}: "):
+            run(toy_study.study(tmp_path, url, ["a"]))
+        assert server.probes == 0
+
+
+def test_generate_busy_server_passes_the_test_request(tmp_path: Path) -> None:
+    with Server() as server:
+        server.always = "503"
+        with pytest.raises(pipeline.StageError, match="all 1 requests failed"):
+            run(toy_study.study(tmp_path, server.url, ["a"], max_attempts=1))
+        assert server.probes == 1
+
+
+def test_generate_answer_of_the_test_request_is_in_no_file(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, ["a"])
+        run(params)
+        assert server.probes == 1
+        run(params)
+        assert server.probes == 1  # nothing was missing
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"connection test" not in path.read_bytes()
+
+
+def test_generate_spent_budget_asks_not_even_the_test_request(tmp_path: Path) -> None:
+    with Server() as server:
+        with pytest.raises(collecting.BudgetError):
+            run(toy_study.study(tmp_path, server.url, ["a"], max_requests=0))
+        assert server.connections == 0
+
+
+# ---------------------------------------------------------------- giving up
+
+
+def test_generate_model_that_vanishes_is_given_up_after_failures_in_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "GIVE_UP_AFTER", 5)
+    with Server() as server:
+        texts = ["answered", *(f"fault:model-not-found {i}" for i in range(60))]
+        table, counts, said = run(toy_study.study(tmp_path, server.url, texts, concurrency=2))
+        assert server.faults["model-not-found"] <= 7
+    assert counts.failed == 60 and f"HTTP 404 from {server.url}" in said
+    assert table["error"].iloc[-1].startswith("not asked: 5 requests in a row failed for the same reason: HTTP 404")
+
+
+def test_generate_failures_of_different_causes_or_of_single_requests_are_not_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "GIVE_UP_AFTER", 3)
+    texts = ["answered", *(f"fault:{fault} {i}" for i in range(6) for fault in ("404", "401"))]
+    texts += [f"fault:{fault} {i}" for fault in ("400", "content-filter", "context") for i in range(6)]
+    with Server() as server:
+        table, _, _ = run(toy_study.study(tmp_path, server.url, texts, concurrency=1))
+    assert not table["error"].str.contains("not asked").any()
+
+
+def test_generate_answers_paid_for_but_empty_are_given_up_and_paid_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "GIVE_UP_AFTER", 5)
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, [f"fault:empty-paid {i}" for i in range(60)], concurrency=2)
+        for earlier in (False, True):
+            with pytest.raises(pipeline.StageError, match="all 60 requests failed"):
+                run(params)
+            paid = server.faults["empty-paid"]
+            assert 5 <= paid <= 7 and server.probes == 1, f"second run: {earlier}"
+        said: list[str] = []
+        with pytest.raises(pipeline.StageError):
+            pipeline.generate(params, "toy", "toy", said.append)
+    assert any(f"{paid} answers were paid for but are empty ({paid} of them earlier)" in line for line in said)
+    assert any(f"not asked: the ledger has {paid} answers to such requests" in line for line in said)
+
+
+def test_generate_answer_paid_for_but_empty_is_recorded_and_asked_again_only_when_told(tmp_path: Path) -> None:
+    texts = ["a", "fault:empty-paid b", "fault:empty c"]
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, texts)
+        first, counts, said = run(params)
+        assert (counts.answered, counts.failed, counts.empty, counts.empty_from_ledger) == (1, 2, 1, 0)
+        assert "1 answers were paid for but are empty (0 of them earlier)" in said
+        again, counts, said = run(params)
+        assert (counts.answered, counts.failed, counts.empty, counts.empty_from_ledger) == (1, 2, 1, 1)
+        assert "failed 1 times: the answer is empty (finish reason length)" in said
+        assert server.faults == {"empty-paid": 1, "empty": 2}  # nothing was billed for the other, so it is asked again
+        pd.testing.assert_frame_equal(first, again)
+        slice_only = tmp_path / "clone"
+        (slice_only / "data/ledger/toy").mkdir(parents=True)
+        shutil.copy(tmp_path / "data/ledger/toy/toy.jsonl", slice_only / "data/ledger/toy/toy.jsonl")
+        run(toy_study.study(slice_only, server.url, texts))
+        assert server.faults["empty-paid"] == 1  # a colleague who pulled the slice does not pay for it either
+        lines: list[str] = []
+        ledgers.status(params, lines.append)
+        assert "  1 of them paid for but empty" in lines
+        ledgers.prune(params, "toy", yes=False, empty=True, say=lines.append)
+        ledgers.prune(params, "toy", yes=True, empty=True, say=lines.append)
+        assert "1 answers that were paid for but are empty found" in lines[-2] and "removed" in lines[-1]
+        run(params)
+        assert server.faults["empty-paid"] == 2
+
+
+# ---------------------------------------------------------------- size
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("gzip-bomb", "larger than 8 MB"), ("too-large", "larger than 8 MB"), ("too-long", "too many for max_tokens 9")],
+)
+def test_generate_answer_beyond_all_size_is_a_failure_and_stays_out_of_the_files(
+    tmp_path: Path, fault: str, reason: str
+) -> None:
+    row, _, _ = asked(tmp_path, f"fault:{fault}")
+    assert reason in row["error"] and pd.isna(row["text"])
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 500_000
+
+
+def test_generate_header_beyond_all_size_is_a_failure_with_a_reason(tmp_path: Path) -> None:
+    row, _, _ = asked(tmp_path, "fault:header-too-large")
+    assert row["error"] and len(row["error"]) < 600
+
+
+def test_generate_long_error_is_redacted_before_it_is_cut(tmp_path: Path) -> None:
+    row, said, _ = asked(tmp_path, "fault:long-error", api_key_env="MY_KEY")
+    assert len(row["error"]) <= 600 and "[key]" in row["error"]
+    assert "sk-" not in row["error"] + said
+
+
+# ---------------------------------------------------------------- the terminal
+
+
+def test_generate_control_characters_of_a_server_never_reach_the_terminal(tmp_path: Path) -> None:
+    row, said, _ = asked(tmp_path, "fault:terminal-error")
+    assert r"\x1b[2J" in row["error"] and r"\x07" in row["error"] and r"\u202e" in row["error"]
+    for shown in (row["error"], said):
+        assert "\x1b" not in shown and "\x07" not in shown and "\u202e" not in shown
+    row, said, _ = asked(tmp_path / "text", "fault:terminal")
+    assert "\x1b[2J" in row["text"] and "\x1b" not in said  # what was answered is kept as it was answered
+
+
+def test_command_line_shows_control_characters_as_escapes(tmp_path: Path) -> None:
+    content = {"models": {"toy": {"backend": "scripted", "rule": "none"}}, "run": ["toy"], "audits": ["personas"]}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(content))
+    command = [sys.executable, "-m", "markedness", "generate", "personas", "--model", "\x1b[31mred"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=os.environ)
+    assert done.returncode == 2 and r"\x1b[31mred" in done.stderr and "\x1b" not in done.stdout + done.stderr
+
+
+# ---------------------------------------------------------------- keys
+
+
+def test_generate_dummy_key_changes_nothing_that_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["a tested breakfast", "fault:400"]
+    tables = []
+    for key in ("", "e", "test", "sk-local", "stop"):
+        monkeypatch.setenv("DUMMY", key or "x")
+        with Server() as server:
+            server.served_model = "best-of-the-rest"
+            settings = {"api_key_env": "DUMMY"} if key else {}
+            tables.append(run(toy_study.study(tmp_path / f"k{key}", server.url, texts, **settings))[0])
+            sent = {head.get("authorization") for head in server.heads}
+            assert sent == ({f"Bearer {key}"} if key else {None})
+    for table in tables[1:]:
+        pd.testing.assert_frame_equal(table, tables[0])
+
+
+def test_generate_home_folder_in_a_completion_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/river")
+    with Server() as server:
+        server.prefix = "/river/home "
+        table, _, _ = run(toy_study.study(tmp_path, server.url, ["a"]))
+    assert table["text"].iloc[0].startswith("/river/home ")
+
+
+def test_generate_finish_reason_is_a_word_or_unknown(tmp_path: Path) -> None:
+    row, _, _ = asked(tmp_path, "fault:finish-key", api_key_env="MY_KEY")
+    assert row["finish_reason"] == "unknown" and pd.isna(row["error"])
+    row, _, _ = asked(tmp_path / "b", "fine")
+    assert row["finish_reason"] == "stop"
+
+
+def test_generate_answer_that_was_broken_off_is_a_failure(tmp_path: Path) -> None:
+    row, _, _ = asked(tmp_path, "fault:broken-off")
+    assert "broke the answer off" in row["error"] and pd.isna(row["text"])
+
+
+def test_generate_finish_reason_of_the_project_itself_is_not_taken_from_a_server(tmp_path: Path) -> None:
+    row, _, _ = asked(tmp_path, "fault:finish-own")
+    assert row["finish_reason"] == "unknown" and pd.isna(row["error"])
+
+
+def test_generate_key_that_no_header_can_carry_is_refused_without_being_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("schlüssel-0123456789", "two words-0123456789", "line\nbreak-0123456789"):
+        monkeypatch.setenv("MY_KEY", key)
+        with Server() as server:
+            with pytest.raises(ModelError, match="MY_KEY holds characters that no HTTP header can carry") as refused:
+                run(toy_study.study(tmp_path, server.url, ["a"], api_key_env="MY_KEY"))
+            assert "0123456789" not in str(refused.value) and server.connections == 0
+
+
+def test_generate_base_url_of_the_environment_is_not_obeyed_silently(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with Server() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        with pytest.raises(ModelError, match="OPENAI_BASE_URL is set, but params alone say who is asked"):
+            run(toy_study.study(tmp_path, None, ["a"]))  # type: ignore[arg-type]
+        assert server.connections == 0
+
+
+# ---------------------------------------------------------------- Retry-After
+
+
+@pytest.mark.parametrize("fault", ["429-absurd-zone", "429-absurd-year"])
+def test_generate_absurd_retry_after_is_as_if_none_was_sent(tmp_path: Path, fault: str) -> None:
+    row, _, _ = asked(tmp_path, f"fault:{fault}*1")
+    assert pd.isna(row["error"]) and row["text"]
+
+
+def test_retry_after_absurd_dates_are_none() -> None:
+    for value in ("Wed, 21 Oct 2015 07:28:00 +99999999", "Wed, 21 Oct 99999 07:28:00 GMT", "nan", "inf", "9" * 5000):
+        assert retry_after({"retry-after": value}) is None or value.startswith("9")
+
+
+# ---------------------------------------------------------------- the table in the documentation
+
+
+def test_faults_page_names_tests_that_exist() -> None:
+    root = Path(__file__).parents[2]
+    lines = (root / "docs" / "faults.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ") and "test_" in line]
+    sources = "".join(path.read_text(encoding="utf-8") for path in (root / "tests").rglob("test_*.py"))
+    assert len(rows) > 30
+    for row in rows:
+        assert len(row) == 3, row
+        for name in row[2].replace("`", "").split(", "):
+            assert f"def {name}(" in sources, name

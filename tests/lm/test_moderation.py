@@ -1,0 +1,226 @@
+"""Scores over HTTP through the featurize stage: what is sent, kept, retried and paid, and what each fault becomes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from markedness import params as params_file
+from markedness import pipeline
+from markedness.lm.base import ModelError
+from markedness.lm.collect import BudgetError
+from markedness.lm.moderation import TEST_TEXT
+from markedness.params import ParamsError
+from markedness.records import AuditError
+
+KEY = "sk-planted-0123456789"
+
+
+class Service(BaseHTTPRequestHandler):
+    """A moderation service: `state` of its server says what goes wrong."""
+
+    def do_POST(self) -> None:
+        state: dict[str, Any] = self.server.state  # type: ignore[attr-defined]
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        text = body["comment"]["text"] if "comment" in body else body["input"]
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        state["seen"].append((text, headers))
+        status, location = state.get("status", 200), state.get("location")
+        if state.get("busy"):
+            state["busy"] -= 1
+            status = 429
+        value = state.get("value", {}).get(text, 0.9 if "hate" in text else 0.1)
+        answer: Any = {
+            "attributeScores": {state.get("attribute", "IDENTITY_ATTACK"): {"summaryScore": {"value": value}}}
+        }
+        if "comment" not in body:
+            answer = {"results": [{"category_scores": {"hate": value}}]}
+        content = state.get("content", json.dumps(answer).encode())
+        self.send_response(302 if location else status)
+        if location:
+            self.send_header("Location", location)
+        if status == 429:
+            self.send_header("Retry-After", "0")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Quiet."""
+
+
+class Running(ThreadingHTTPServer):
+    """The service and what it saw."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Service)
+        self.state: dict[str, Any] = {"seen": []}
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/analyze"
+
+    @property
+    def texts(self) -> list[str]:
+        """What was scored, the test request left out."""
+        return [text for text, _ in self.state["seen"] if text != TEST_TEXT]
+
+
+@pytest.fixture
+def service() -> Iterator[Running]:
+    server = Running()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def study(folder: Path, url: str, **toxicity: Any) -> Any:
+    """Published triples, cleaned; their toxicity comes from the service."""
+    folder.mkdir(exist_ok=True)
+    rows = ["Bakers,love,bread", "Sailors,hate,tea", "Sailors,love,bread", "Bakers,hate,tea", "Bakers,love,bread"]
+    (folder / "triples.csv").write_text("\n".join(["subject,predicate,object", *rows]), encoding="utf-8")
+    settings = {"scorer": "http", "url": url, **toxicity}
+    content = {
+        "audits": ["knowledge"],
+        "models": {"m": {"backend": "corpus", "knowledge": {"path": "triples.csv"}}},
+        "knowledge": {
+            "axes": {"trade": {"unmarked": "Bakers", "values": {"Bakers": {}, "Sailors": {}}}},
+            "featurize": {"toxicity": settings},
+        },
+    }
+    (folder / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    params = params_file.load(folder / "params.yaml")
+    for stage in ("generate", "clean"):
+        pipeline.STAGES[stage](params, "knowledge", "m", say=lambda _: None)
+    return params
+
+
+def featurize(params: Any) -> tuple[pd.DataFrame, str]:
+    said: list[str] = []
+    pipeline.featurize(params, "knowledge", "m", said.append)
+    return pd.read_parquet(params.root / "data/features/knowledge/m/triples.parquet"), "\n".join(said)
+
+
+def test_scores_each_different_text_is_asked_once_and_a_second_run_asks_nothing(
+    tmp_path: Path, service: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVICE_KEY", KEY)
+    params = study(tmp_path, service.url, api_key_env="SERVICE_KEY")
+    table, said = featurize(params)
+    assert table["toxicity"].tolist() == [0.1, 0.9, 0.1, 0.9, 0.1]
+    assert table["toxicity_scorer"].eq(f"127.0.0.1:{service.server_port}/analyze: IDENTITY_ATTACK").all()
+    assert len(service.texts) == len(set(service.texts)) == 4 and "4 scored (0 of them from the ledger)" in said
+    assert all(head["x-goog-api-key"] == KEY and "authorization" not in head for _, head in service.state["seen"])
+    slice_ = tmp_path / "data/ledger/knowledge/m.judge.jsonl"
+    before = slice_.read_bytes()
+    assert before.count(b'"attribute":"IDENTITY_ATTACK"') == 4
+    seen = len(service.state["seen"])
+    monkeypatch.delenv("SERVICE_KEY")
+    again, said = featurize(params)
+    pd.testing.assert_frame_equal(again, table)
+    assert len(service.state["seen"]) == seen and "4 of them from the ledger" in said and slice_.read_bytes() == before
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"planted" not in path.read_bytes()
+
+
+def test_scores_of_a_pulled_slice_are_not_asked_for_again(tmp_path: Path, service: Running) -> None:
+    params = study(tmp_path / "a", service.url)
+    table, _ = featurize(params)
+    there = study(tmp_path / "b", service.url)
+    (tmp_path / "b/data/ledger/knowledge/m.judge.jsonl").write_bytes(
+        (tmp_path / "a/data/ledger/knowledge/m.judge.jsonl").read_bytes()
+    )
+    seen = len(service.state["seen"])
+    pd.testing.assert_frame_equal(featurize(there)[0], table)
+    assert len(service.state["seen"]) == seen
+
+
+def test_scores_of_the_openai_form_send_a_bearer_and_read_the_category(
+    tmp_path: Path, service: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVICE_KEY", KEY)
+    params = study(tmp_path, service.url, protocol="openai", attribute="hate", api_key_env="SERVICE_KEY")
+    assert featurize(params)[0]["toxicity"].tolist() == [0.1, 0.9, 0.1, 0.9, 0.1]
+    assert all(head["authorization"] == f"Bearer {KEY}" for _, head in service.state["seen"])
+
+
+def test_scores_of_a_busy_service_are_asked_again(tmp_path: Path, service: Running) -> None:
+    service.state["busy"] = 3
+    assert featurize(study(tmp_path, service.url))[0]["toxicity"].notna().all()
+
+
+@pytest.mark.parametrize("value", [57, -0.1, float("nan"), True, "0.5", None, [0.5], 10**400])
+def test_score_outside_0_to_1_is_missing_with_its_reason(tmp_path: Path, service: Running, value: Any) -> None:
+    service.state["value"] = {"Sailors hate tea": value}
+    table, said = featurize(study(tmp_path, service.url))
+    assert table["toxicity"].isna().tolist() == [False, True, False, False, False]
+    reason = table["toxicity_reason"].dropna().tolist()
+    assert len(reason) == 1 and ("is not in [0, 1]" in reason[0] or "is not JSON" in reason[0]) and "1 missing" in said
+
+
+def test_scores_redirect_is_not_followed(tmp_path: Path, service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_KEY", KEY)
+    elsewhere = Running()
+    service.state["location"] = elsewhere.url
+    threading.Thread(target=elsewhere.serve_forever, daemon=True).start()
+    with pytest.raises(ModelError, match=f"redirects to 127.0.0.1:{elsewhere.server_port}, and redirects are not"):
+        featurize(study(tmp_path, service.url, api_key_env="SERVICE_KEY"))
+    elsewhere.shutdown()
+    elsewhere.server_close()
+    assert not elsewhere.state["seen"] and len(service.state["seen"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ({"status": 403}, "HTTP 403 from http://127.0.0.1"),
+        ({"content": b"<html>"}, "is not JSON"),
+        ({"attribute": "OTHER"}, "without a score for 'IDENTITY_ATTACK'; check attribute and protocol"),
+    ],
+)
+def test_scores_service_that_refuses_is_asked_once_and_named(
+    tmp_path: Path, service: Running, state: dict[str, Any], reason: str
+) -> None:
+    service.state |= state
+    with pytest.raises(ModelError, match=r"knowledge\.featurize\.toxicity: ") as failed:
+        featurize(study(tmp_path, service.url))
+    assert reason in str(failed.value) and len(service.state["seen"]) == 1
+
+
+def test_scores_all_missing_leave_the_old_features(tmp_path: Path, service: Running) -> None:
+    params = study(tmp_path, service.url)
+    featurize(params)
+    path = tmp_path / "data/features/knowledge/m/triples.parquet"
+    before = path.read_bytes()
+    params = study(tmp_path, service.url, attribute="X")
+    service.state |= {"attribute": "X", "value": dict.fromkeys(service.texts, 2)}
+    with pytest.raises(AuditError, match=r"gave no score for any of 5 texts: .* which is not in"):
+        featurize(params)
+    assert path.read_bytes() == before
+
+
+def test_scores_budget_stops_and_the_next_run_goes_on(tmp_path: Path, service: Running) -> None:
+    with pytest.raises(BudgetError, match="max_requests reached: stopped after 3 requests"):
+        featurize(study(tmp_path, service.url, max_requests=3))
+    assert len(service.texts) == 3
+    featurize(study(tmp_path, service.url))
+    assert len(service.texts) == 4
+
+
+def test_scores_missing_key_and_unsafe_url_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    with pytest.raises(ModelError, match="set the environment variable NO_SUCH_KEY"):
+        featurize(study(tmp_path, "http://127.0.0.1:9", api_key_env="NO_SUCH_KEY"))
+    for settings in ({"url": f"http://host/?key={KEY}"}, {"url": "http://host", "api_key_env": KEY}):
+        with pytest.raises(ParamsError, match=r"knowledge\.featurize\.toxicity: ") as refused:
+            study(tmp_path, **settings)
+        assert "planted" not in str(refused.value)

@@ -1,0 +1,374 @@
+"""Ledgers through the pipeline: one for all working trees, slices that are shared, and who may answer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import toy_study
+from openai_server import Server
+
+from markedness import audits, ledgers, pipeline
+from markedness.lm import served_by
+from markedness.lm.base import Draw
+from markedness.lm.collect import collect
+from markedness.lm.config import TransformersModel
+from markedness.lm.database import LedgerError
+from markedness.lm.ledger import Ledger, summary
+from markedness.lm.local import LocalModel
+from markedness.lm.plan import Counts
+from markedness.lm.scripted import ScriptedModel
+from markedness.records import Prompt
+from markedness.store import Store, main_tree
+
+TEXTS = ["one", "two", "three"]
+
+
+@pytest.fixture(autouse=True)
+def _restore_audits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    spec = audits.spec
+    yield
+    audits.spec = spec  # type: ignore[assignment]
+
+
+def run(params: Any) -> tuple[Counts, list[str]]:
+    said: list[str] = []
+    return pipeline.generate(params, "toy", "toy", said.append), said
+
+
+def slice_of(params: Any) -> Path:
+    return Store(params.root).ledger_path("toy", "toy")
+
+
+def forget(params: Any) -> None:
+    """The study as it is on another machine."""
+    shutil.rmtree(params.root / ".markedness")
+
+
+# ---------------------------------------------------------------- slices
+
+
+def test_slice_has_the_answers_of_the_current_plan_sorted_with_dates_in_front(tmp_path: Path) -> None:
+    with Server() as server:
+        run(toy_study.study(tmp_path, server.url, [*TEXTS, "no longer asked"], samples=2))
+        params = toy_study.study(tmp_path, server.url, TEXTS, samples=2)
+        run(params)
+        url = server.url
+    rows = [orjson.loads(line) for line in slice_of(params).read_bytes().splitlines()[1:]]
+    assert len(rows) == 6 and {row["request"]["prompt"] for row in rows} == set(TEXTS)
+    assert [row["key"] for row in rows] == sorted(row["key"] for row in rows)
+    found = summary(slice_of(params))
+    assert found is not None and found.answers == 6
+    assert (found.models, found.served_by) == ({"toy-model-served": 6}, {url: 6})
+    answered = sorted(row["answered"] for row in rows)
+    assert found.first is not None and found.first.isoformat(timespec="milliseconds") == answered[0]
+    assert found.last is not None and found.last.isoformat(timespec="milliseconds") == answered[-1]
+    assert summary(tmp_path / "none.jsonl") is None
+
+
+def test_pulled_slice_is_used_without_a_request_and_written_again_byte_by_byte(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS, samples=2)
+        run(params)
+        before = slice_of(params).read_bytes()
+        forget(params)
+        counts, _ = run(params)
+        assert counts.from_ledger == 6 and sum(server.answered.values()) == 6
+        assert slice_of(params).read_bytes() == before
+        # two who asked for the same come to the same bytes once they have each other's answers
+        forget(params)
+        slice_of(params).unlink()
+        run(params)
+        own = slice_of(params).read_bytes()
+        assert own != before
+        slice_of(params).write_bytes(before)
+        run(params)
+        assert slice_of(params).read_bytes() == before
+        forget(params)
+        run(params)
+        slice_of(params).write_bytes(own)
+        run(params)
+        assert slice_of(params).read_bytes() == before
+
+
+def test_slice_that_is_a_link_into_a_cache_is_replaced_and_the_cache_unchanged(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        run(params)
+        cached = tmp_path / "cached"
+        os.link(slice_of(params), cached)
+        cached.chmod(0o444)
+        before = cached.read_bytes()
+        run(toy_study.study(tmp_path, server.url, [*TEXTS, "four"]))
+    assert cached.read_bytes() == before
+    assert len(slice_of(params).read_bytes().splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"\xff\xfe\x00", b"{}", b"[1]", b"7", b"\x00" * 40, b'{"key": "zz", "answer": {}}', b"log_probs", b"key"],
+)
+def test_slice_line_that_cannot_be_read_is_named_and_its_answer_asked_again(tmp_path: Path, damage: bytes) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        run(params)
+        forget(params)
+        lines = slice_of(params).read_bytes().splitlines(keepends=True)
+        row = orjson.loads(lines[2])
+        if damage == b"log_probs":
+            damage = orjson.dumps(row | {"answer": {"log_probs": 5}})
+        elif damage == b"key":
+            damage = orjson.dumps(row | {"request": row["request"] | {"prompt": "another"}})
+        slice_of(params).write_bytes(b"".join([*lines[:2], damage + b"\n", *lines[3:]]))
+        counts, said = run(params)
+    assert any("line 3 cannot be read; its answer will be asked for again" in line for line in said)
+    assert (counts.answered, counts.from_ledger) == (3, 2)
+    assert len(slice_of(params).read_bytes().splitlines()) == 4
+
+
+def test_slice_torn_at_its_end_loses_the_last_answer_alone(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        run(params)
+        whole = slice_of(params).read_bytes()
+        for torn in (1, 30, 200):
+            forget(params)
+            slice_of(params).write_bytes(whole[:-torn])
+            counts, _ = run(params)
+            assert (counts.answered, counts.from_ledger) == (3, 3 if torn == 1 else 2)  # 1: only the end of the line
+
+
+def test_slice_of_a_judge_is_its_own_and_the_ledger_the_models(tmp_path: Path) -> None:
+    import asyncio
+
+    judge = ScriptedModel("judge", lambda prompt, rng: f"score of {prompt.text}")
+    asked = [Prompt("j", "g", completion=text) for text in TEXTS]
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        run(params)
+        for known in (0, 3):
+            counts = Counts()
+            with ledgers.opened(params, "toy", "toy", part="judge") as ledger:
+                answers = asyncio.run(collect(judge, asked, ledger, counts))
+                assert answers[0][0].text == "score of one"
+                ledgers.write_slice(params, "toy", "toy", ledger, [answers], part="judge")
+            assert (counts.answered, counts.from_ledger) == (3, known)
+        found = summary(tmp_path / "data/ledger/toy/toy.judge.jsonl")
+        assert found is not None and found.answers == 3
+        with Ledger(Store(tmp_path).ledger_database("toy")) as ledger:
+            assert len(ledger) == 6
+
+
+# ---------------------------------------------------------------- who answers
+
+
+def test_another_base_url_answers_nothing_from_the_ledger_of_the_first(tmp_path: Path) -> None:
+    with Server() as first, Server() as second:
+        run(toy_study.study(tmp_path, first.url, TEXTS))
+        counts, said = run(toy_study.study(tmp_path, second.url, TEXTS))
+        assert counts.from_ledger == 0 and sum(second.answered.values()) == 3
+        assert any(f"3 answers by {first.url}" in line and "models.toy.served_by" in line for line in said)
+        # the same model behind another port: said so, nothing is asked
+        counts, _ = run(toy_study.study(tmp_path, second.url, TEXTS, served_by=first.url))
+        assert counts.from_ledger == 3 and sum(second.answered.values()) == 3
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    folder = tmp_path / "study" / "models" / "m"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"], "transformers_version": "5.1"}')
+    (folder / "model.safetensors").write_bytes(b"weights one")
+    return folder
+
+
+def local(folder: Path) -> LocalModel:
+    config = TransformersModel(backend="transformers", path="models/m")
+    return LocalModel(config, folder.parents[1], seed=0)
+
+
+def test_other_weights_under_the_same_path_have_other_keys(weights: Path) -> None:
+    file = weights / "model.safetensors"
+    before = local(weights).served_by
+    facts = file.stat()
+    file.write_bytes(b"weights two")
+    os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))  # the same size and time of change
+    after = local(weights).served_by
+    assert before.startswith("weights:") and after.startswith("weights:") and before != after
+    assert Draw(Prompt("p", "g"), 0, {}, before).key != Draw(Prompt("p", "g"), 0, {}, after).key
+    assert Draw(Prompt("p", "g"), 0, {}, before).stream == Draw(Prompt("p", "g"), 0, {}, after).stream
+
+
+def test_same_weights_elsewhere_have_the_same_keys_and_are_hashed_once(
+    weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = local(weights).served_by
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "m"
+    shutil.copytree(weights, other)
+    (other / "config.json").write_text('{"transformers_version": "5.2", "architectures": ["GPT2LMHeadModel"]}')
+    (other / "README.md").write_text("notes")
+    cache = tmp_path / "cache.json"
+    assert served_by.weights(other, cache) == before
+    monkeypatch.setattr(served_by, "_digest", lambda path: pytest.fail("hashed again"))
+    assert served_by.weights(other, cache) == before
+    cache.write_text("damaged")
+    monkeypatch.undo()
+    assert served_by.weights(other, cache) == before
+    assert served_by.weights(tmp_path / "empty", cache) == ""
+
+
+def test_server_is_named_without_credentials_and_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert served_by.server("https://me:secret@Host:8000/v1/?api-key=k#x") == "https://host:8000/v1"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert served_by.server(None) == "http://127.0.0.1:9/v1"
+
+
+# ---------------------------------------------------------------- version 0.1
+
+
+def old_ledger(params: Any) -> None:
+    """Write the slice as version 0.1 wrote its ledger."""
+    lines = []
+    for line in slice_of(params).read_bytes().splitlines()[1:]:
+        row = orjson.loads(line)
+        row["key"] = Draw(Prompt("p", "g"), row["sample"], row["request"]).stream
+        lines.append(orjson.dumps({name: row[name] for name in row if name not in ("version", "served_by")}))
+    slice_of(params).write_bytes(b"\n".join(lines) + b"\n")
+    forget(params)
+
+
+def test_ledger_of_version_0_1_is_neither_used_nor_lost_until_it_is_imported(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        run(params)
+        old_ledger(params)
+        before = slice_of(params).read_bytes()
+        with pytest.raises(LedgerError, match=r"3 answers are of version 0\.1.*ledger import data/ledger/toy"):
+            run(params)
+        assert slice_of(params).read_bytes() == before and sum(server.answered.values()) == 3
+        said: list[str] = []
+        assert ledgers.enter(params, "toy", slice_of(params), say=said.append) == 0
+        assert "3 new answers, 3 in all" in said[0]
+        counts, _ = run(params)
+        assert counts.from_ledger == 3 and sum(server.answered.values()) == 3
+
+
+# ---------------------------------------------------------------- working trees and processes
+
+
+def test_main_tree_of_experiments_and_worktrees_is_the_study_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = tmp_path / "main"
+    (main / ".dvc/tmp/exps/abc/.dvc").mkdir(parents=True)
+    (main / "study").mkdir()
+    (main / ".dvc/tmp/exps/abc/study").mkdir()
+    assert main_tree(main / "study") == main / "study"
+    assert main_tree(main / ".dvc/tmp/exps/abc/study") == main / "study"
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / ".dvc").mkdir(parents=True)
+    (elsewhere / "study").mkdir()
+    assert main_tree(elsewhere / "study") == elsewhere / "study"
+    monkeypatch.setenv("DVC_ROOT", str(main))
+    assert main_tree(elsewhere / "study") == elsewhere / "study"  # a stage of one repository runs another study
+    monkeypatch.setenv("DVC_EXP_BASELINE_REV", "0" * 40)
+    assert main_tree(elsewhere / "study") == main / "study"
+    monkeypatch.delenv("DVC_ROOT")
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@localhost"]
+    subprocess.run([*git, "init", "-q", str(main)], check=True)
+    subprocess.run([*git, "-C", str(main), "commit", "-q", "--allow-empty", "-m", "Begin"], check=True)
+    subprocess.run([*git, "-C", str(main), "worktree", "add", "-q", str(tmp_path / "linked")], check=True)
+    assert main_tree(tmp_path / "linked") == main
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import toy_study
+from markedness import pipeline
+params = toy_study.study(Path(sys.argv[1]), sys.argv[2], ["one", "two", "three"], samples=int(sys.argv[3]))
+counts = pipeline.generate(params, "toy", "toy", lambda line: None)
+print(counts.requested, counts.answered)
+"""
+
+
+def test_experiments_of_growing_samples_ask_for_the_answers_of_the_largest_each_once(tmp_path: Path) -> None:
+    main = tmp_path / "main"
+    (main / ".dvc").mkdir(parents=True)
+    with Server(latency=0.05) as server:
+        # started one after another in the workspace
+        for samples in (4, 6, 7):
+            run(toy_study.study(main, server.url, TEXTS, samples=samples))
+        assert sum(server.answered.values()) == 7 * 3
+        # and two at the same time, as DVC runs queued experiments
+        running = []
+        for samples in (8, 9):
+            workspace = main / ".dvc" / "tmp" / "exps" / f"queued{samples}"
+            (workspace / ".dvc").mkdir(parents=True)
+            env = {**os.environ, "DVC_ROOT": str(main), "DVC_EXP_BASELINE_REV": "0" * 40}
+            env["PYTHONPATH"] = os.pathsep.join([str(Path(toy_study.__file__).parent), env.get("PYTHONPATH", "")])
+            command = [sys.executable, "-c", PROGRAM, str(workspace), server.url, str(samples)]
+            running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
+        printed = [process.communicate()[0].split() for process in running]
+        assert printed == [["24", "24"], ["27", "27"]]
+        assert sum(server.answered.values()) == 9 * 3 and max(server.answered.values()) == 9
+    assert not (main / ".dvc/tmp/exps/queued9/.markedness/ledger").exists()
+    with Ledger(Store(main).ledger_database("toy")) as ledger:
+        assert len(ledger) == 27
+    sizes = [len(slice_of_workspace(main, samples).read_bytes().splitlines()) for samples in (8, 9)]
+    assert sizes == [1 + 24, 1 + 27]
+
+
+def slice_of_workspace(main: Path, samples: int) -> Path:
+    return main / f".dvc/tmp/exps/queued{samples}/data/ledger/toy/toy.jsonl"
+
+
+def test_answers_that_another_run_gives_up_are_asked_here(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        with Ledger(Store(tmp_path).ledger_database("toy")) as other:
+            language_model = pipeline.load_model(params, "toy", "toy")
+            plans = list(pipeline._plans(params, Store(tmp_path), "toy", language_model, other))
+            assert other.claim(plans[0].keys).all()
+            with pytest.MonkeyPatch.context() as patch:
+                looked: list[float] = []
+
+                async def look(seconds: float) -> None:
+                    looked.append(seconds)
+                    other.release()
+
+                patch.setattr("markedness.lm.collect.asyncio.sleep", look)
+                counts, said = run(params)
+    assert counts.answered == 3 and looked
+    assert any("waiting for 3 answers that another run is asking for" in line for line in said)
+
+
+# ---------------------------------------------------------------- status, prune
+
+
+def test_ledger_status_and_prune_say_what_is_there_and_remove_what_no_slice_uses(tmp_path: Path) -> None:
+    with Server() as server:
+        run(toy_study.study(tmp_path, server.url, [*TEXTS, "no longer asked"]))
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        run(params)
+        said: list[str] = []
+        ledgers.status(params, said.append)
+        assert said[0].startswith("toy: 4 answers, ") and said[1:] == [
+            f"  4 answered by {server.url}", "  3 used by data/ledger/toy/toy.jsonl",
+        ]  # fmt: skip
+        said.clear()
+        ledgers.prune(params, "toy", yes=False, say=said.append)
+        assert "1 of 4 answers are in none of 1 slices" in said[0] and "--yes" in said[0]
+        ledgers.prune(params, "toy", yes=True, say=said.append)
+        assert "1 answers removed, 3 kept" in said[1]
+        counts, _ = run(params)
+        assert counts.from_ledger == 3

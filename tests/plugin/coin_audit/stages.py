@@ -1,0 +1,49 @@
+"""The four stages and the controls."""
+
+from markedness.records import Features, Prompt, Sampling, Status, Strict, answerless_status
+from markedness.results import Evaluation, Score
+
+
+class Params(Strict):
+    """The same block for every stage."""
+
+    samples: int = 20
+
+
+def prompts(stimuli, params, rng):
+    """Three prompts for each of two groups."""
+    yield [
+        Prompt(f"p{n}", group, completion=f"{n}: {group}?", samples=params.samples, sampling=Sampling(max_tokens=2))
+        for n in range(3)
+        for group in ("marked", "unmarked")
+    ]
+
+
+def clean(generations, params):
+    """Yes is 1, no is 0."""
+    answer = generations["text"].map({"yes": 1.0, "no": 0.0})
+    return generations.assign(answer=answer, status=answerless_status(generations).fillna(Status.OK.value))
+
+
+def featurize(responses, params, stimuli):
+    """One row per answer."""
+    return Features({"answers": responses[["prompt_id", "group", "sample", "answer"]]})
+
+
+def point_scores(features, params):
+    """Share of yes, marked minus unmarked."""
+    rates = features["answers"].groupby("group")["answer"].mean()
+    return {"yes_gap.marked": float(rates["marked"] - rates["unmarked"])}
+
+
+def evaluate(features, params, rng):
+    """The gap, and the rates as a table."""
+    rates = features["answers"].groupby("group")["answer"].mean().reset_index()
+    gap = Score("yes_gap.marked", point_scores(features, params)["yes_gap.marked"], n=len(features["answers"]))
+    return Evaluation([gap], {"rates": rates})
+
+
+def rule(name, strength):
+    """A coin; planted: the marked group wins nine times of ten."""
+    chance = {"none": 0.5, "planted": 0.9}[name]
+    return lambda prompt, rng: "yes" if rng.random() < (chance if prompt.group == "marked" else 0.5) else "no"

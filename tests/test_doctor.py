@@ -1,0 +1,150 @@
+"""`markedness doctor` and `params check`: what they find, and what they ask."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from markedness import doctor
+from markedness import params as params_file
+from markedness.cli import app
+from markedness.params import ParamsError
+
+sys.path.insert(0, str(Path(__file__).parent / "servers"))
+from openai_server import Server
+
+KEY = "sk-planted-0123456789"
+PERSONAS = {"generate": {"prompts": ["imagine_yourself"], "samples": 2}}
+
+
+def study(folder: Path, models: dict[str, Any], **top: Any) -> Path:
+    content = {"audits": ["personas"], "run": list(models), "models": models, "personas": PERSONAS, **top}
+    path = folder / "params.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+def lines(path: Path, *words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [*words, "--params", str(path)])
+    assert done.exception is None or isinstance(done.exception, SystemExit | ParamsError), done.exception
+    return (2 if isinstance(done.exception, ParamsError) else done.exit_code), f"{done.output}{done.exception or ''}"
+
+
+def toy(url: str, **more: Any) -> dict[str, Any]:
+    return {"toy": {"backend": "openai", "model": "toy", "base_url": url, **more}}
+
+
+def test_doctor_sound_study_sends_one_request_and_exits_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    with Server() as server:
+        path = study(tmp_path, toy(server.url, api_key_env="MY_KEY", top_logprobs=5))
+        code, output = lines(path, "doctor", "--model", "toy")
+        assert server.probes == 1 and server.connections == 1
+    assert code == 0, output
+    assert f"ok       models.toy: {server.url} answers in" in output and "with the key in MY_KEY" in output
+    assert "token probabilities are served" in output and "15 groups, 15 prompts" in output.replace(
+        "1 prompts", "15 prompts"
+    )
+    assert "planted" not in output and {path.name for path in tmp_path.iterdir()} == {"params.yaml"}
+
+
+FAULTS = {
+    "401": "HTTP 401",
+    "model-not-found": "does not exist",
+    "redirect": "redirects are not followed",
+    "list": "no choices",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_doctor_server_that_refuses_is_a_fault_with_its_url_and_exits_2(tmp_path: Path, fault: str) -> None:
+    with Server() as server:
+        server.always, server.redirect_to = fault, "http://elsewhere"
+        code, output = lines(study(tmp_path, toy(server.url)), "doctor")
+        assert server.probes == 1
+    assert code == 2 and FAULTS[fault] in output and "fault    models.toy: " in output
+
+
+def test_doctor_dead_port_and_missing_key_are_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server() as server:
+        pass
+    code, output = lines(study(tmp_path, toy(server.url)), "doctor")
+    assert code == 2 and f"{server.url}: connection refused" in output
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    code, output = lines(study(tmp_path, toy(server.url, api_key_env="NO_SUCH_KEY")), "doctor")
+    assert code == 2 and "set the environment variable NO_SUCH_KEY" in output
+
+
+@pytest.mark.parametrize(("fault", "sentence"), [("503", "HTTP 503"), ("empty-paid", "the test answer has no text")])
+def test_doctor_busy_or_reasoning_server_is_a_warning_and_exits_1(tmp_path: Path, fault: str, sentence: str) -> None:
+    with Server() as server:
+        server.always = fault
+        code, output = lines(study(tmp_path, toy(server.url)), "doctor")
+    assert (code == 1 and f"warning  models.toy: {sentence}" in output) or sentence in output
+
+
+def test_doctor_server_without_log_probabilities_is_a_warning(tmp_path: Path) -> None:
+    with Server() as server:
+        server.top_logprobs = None
+        code, output = lines(study(tmp_path, toy(server.url, top_logprobs=5)), "doctor")
+        assert code == 1 and "warning  models.toy.top_logprobs: the server answered without token prob" in output
+        code, output = lines(study(tmp_path, toy(server.url), audits=["personas", "guise"]), "doctor")
+    assert code == 1 and "guise audit is unsupported; set it (1 to 20)" in output
+
+
+def test_params_check_max_cost_without_a_price_is_a_fault_with_the_line_to_add(tmp_path: Path) -> None:
+    path = study(tmp_path, toy("http://127.0.0.1:9/v1", max_cost=5))
+    code, output = lines(path, "params", "check")
+    assert code == 2 and "models.toy.max_cost: the price of toy is unknown" in output
+    assert "add 'prices: {toy: {input: ..., output: ...}}'" in output
+    path = study(tmp_path, toy("http://127.0.0.1:9/v1", max_cost=5), prices={"toy": {"input": 1, "output": 2}})
+    code, output = lines(path, "params", "check")
+    assert code == 0 and "no faults" in output
+
+
+def test_params_check_unknown_prompt_id_is_a_fault(tmp_path: Path) -> None:
+    path = study(tmp_path, {"none": {"backend": "scripted"}}, personas={"generate": {"prompts": ["no_such_prompt"]}})
+    code, output = lines(path, "params", "check")
+    assert code == 2 and "no_such_prompt" in output
+
+
+def test_params_check_reads_corpora_and_says_what_is_missing(tmp_path: Path) -> None:
+    source = {"path": "texts.csv", "columns": {"text": "answer"}}
+    path = study(tmp_path, {"mine": {"backend": "corpus", "personas": source}})
+    code, output = lines(path, "params", "check")
+    assert code == 2 and "models.mine.personas: path: no file matches 'texts.csv'" in output
+    (tmp_path / "texts.csv").write_text("text,race,gender,prompt\nhello,White,woman,p\n", encoding="utf-8")
+    code, output = lines(path, "params", "check")
+    assert code == 2 and "has no column 'answer'" in output
+
+
+def test_doctor_corpus_says_groups_and_that_texts_are_not_english(tmp_path: Path) -> None:
+    german = "Ich bin eine Frau und arbeite seit vielen Jahren als Lehrerin in einer kleinen Stadt am Fluss"
+    rows = "".join(f"{german},{race},woman,p\n" for race in ("White", "Black", "Black"))
+    (tmp_path / "texts.csv").write_text("text,race,gender,prompt\n" + rows, encoding="utf-8")
+    path = study(tmp_path, {"mine": {"backend": "corpus", "personas": {"path": "texts.csv"}}})
+    code, output = lines(path, "doctor")
+    assert code == 1 and "3 texts: Black woman 2, White woman 1" in output
+    assert "an English dictionary knows only" in output
+    (tmp_path / "texts.csv").write_text(
+        "text,race,gender,prompt\n"
+        + "I am a woman and have worked as a teacher in a small town for many years,White,woman,p\n" * 4,
+        encoding="utf-8",
+    )
+    code, output = lines(path, "doctor")
+    assert code == 0 and "dictionary" not in output
+
+
+def test_doctor_full_disk_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    params = params_file.load(study(tmp_path, {"none": {"backend": "scripted"}}))
+    usage = namedtuple("usage", "total used free")
+    for free, level in ((10**7, "fault"), (10**9, "warning"), (10**11, "ok")):
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: usage(1, 1, free))
+        assert doctor.disk(params).level == level

@@ -1,0 +1,54 @@
+"""Experiments of a study pay for every answer once, and each is one MLflow run per model."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.documents import ROOT, Study, small
+from tests.servers.openai_server import Server
+
+IN_WORKSPACE = {"six": 6, "seven": 7}
+QUEUED = {"eight": 8, "nine": 9}
+
+
+@pytest.mark.slow
+def test_larger_samples_as_experiments_ask_each_answer_once_and_are_one_run_each(tmp_path: Path) -> None:
+    """4 samples, then 6 and 7 in the workspace, 8 and 9 in the queue: what 9 samples need is asked, once."""
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    params["models"] = {"my-model": {"backend": "openai", "model": "test-model"}}
+    with Server() as server:
+        study = Study.create(tmp_path / "study", small(params, server.url), {"OPENAI_API_KEY": "sk-of-the-reader"})
+        study.sh("dvc repro\ngit add dvc.lock params.yaml\ngit commit -m 'Run the study'")
+        assert sum(server.answered.values()) == 4 * 4  # groups, samples
+        for name, samples in IN_WORKSPACE.items():
+            study.sh(f"dvc exp run --name {name} --set-param personas.generate.samples={samples}")
+            assert sum(server.answered.values()) == 4 * samples
+        for name, samples in QUEUED.items():
+            study.sh(f"dvc exp run --queue --name {name} --set-param personas.generate.samples={samples}")
+        study.sh("dvc exp run --run-all")
+        assert sum(server.answered.values()) == 4 * 9
+        assert max(server.answered.values()) == max(server.seen.values())  # each body as often as it was asked
+        before = sum(server.answered.values())
+        study.sh("dvc exp apply nine\ndvc repro")
+        assert sum(server.answered.values()) == before
+    runs = parents(study.folder)
+    assert [run["dvc.exp.name"] for run in runs] == ["", *IN_WORKSPACE, *QUEUED]
+    for run in runs:
+        commit = run["git.commit"]
+        known = subprocess.run(["git", "cat-file", "-e", f"{commit}^{{commit}}"], cwd=study.folder, check=False)
+        assert known.returncode == 0, commit
+
+
+def parents(folder: Path) -> list[dict[str, str]]:
+    """The tags of the parent runs in the study's store, oldest first."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    found = client.search_runs(
+        [experiment.experiment_id for experiment in client.search_experiments()], order_by=["attributes.start_time ASC"]
+    )
+    tags = [run.data.tags for run in found if "mlflow.parentRunId" not in run.data.tags]
+    return [{name: tag.get(name, "") for name in ("dvc.exp.name", "git.commit")} for tag in tags]

@@ -1,0 +1,58 @@
+"""An audit of another package is found by its entry point and runs through DVC, report and MLflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PARAMS = {
+    "audits": ["coin"], "run": ["control-none", "control-planted"], "seed": 1, "tolerated_failures": 0.0,
+    "models": {rule: {"backend": "scripted", "rule": rule.removeprefix("control-")}
+               for rule in ("control-none", "control-planted")},
+    "compare": {"n_resamples": 20}, "report": {"examples": 1}, "track": {"experiment": "plugin"},
+    "coin": {"axes": {}, **{stage: {"samples": 20} for stage in ("generate", "clean", "featurize", "evaluate")}},
+}  # fmt: skip
+
+
+def stages() -> str:
+    """The project's dvc.yaml without the files of its own source, which this study does not hold."""
+    content = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
+    for stage in content["stages"].values():
+        stage["deps"] = [dep for dep in stage["deps"] if not dep.startswith(("src/", "data/stimuli", "data/corpora"))]
+    content.pop("plots", None)
+    return yaml.safe_dump(content, sort_keys=False)
+
+
+@pytest.mark.slow
+def test_audit_of_another_package_runs_through_dvc_report_and_mlflow(tmp_path: Path) -> None:
+    (tmp_path / "dvc.yaml").write_text(stages(), encoding="utf-8")
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(PARAMS, sort_keys=False), encoding="utf-8")
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "plugin")])
+    env = {**os.environ, "PYTHONPATH": path, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"}
+
+    def run(*command: str) -> str:
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("git", "init", "--quiet")
+    run("dvc", "init", "--quiet")
+    run("dvc", "repro")
+    metrics = json.loads((tmp_path / "results" / "coin" / "control-planted" / "metrics.json").read_text())
+    assert metrics["yes_gap.marked"] > 0.2
+    assert "A coin" in (tmp_path / "reports" / "control-planted.html").read_text(encoding="utf-8")
+    assert "yes gap: marked" in (tmp_path / "results" / "compare" / "headline.csv").read_text(encoding="utf-8")
+    query = "import mlflow; print(mlflow.search_runs(experiment_names=['plugin'])['metrics.coin/yes_gap.marked'].max())"
+    assert float(run("python", "-c", query).split()[-1]) == pytest.approx(metrics["yes_gap.marked"])
+    assert "Data and pipelines are up to date." in run("dvc", "repro")
+
+
+def test_plugin_of_the_tests_is_at_most_60_lines() -> None:
+    lines = [path.read_text().splitlines() for path in (ROOT / "tests" / "plugin" / "coin_audit").glob("*.py")]
+    assert sum(map(len, lines)) <= 60

@@ -1,0 +1,67 @@
+"""Scores become tables in one place, and come back from them unchanged."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import pandas as pd
+import pytest
+
+from markedness.results import Card, Evaluation, Score, headline, metrics, read_scores, score_table
+
+CARD = Card(
+    audit="toy", title="t", question="q", paper="p", groups="g", unit="u", estimand="e", limits="l",
+    headline=("gap.marked", "share.all"), null="n",
+)  # fmt: skip
+GAP = Score(
+    "gap.marked", 0.2, 0.1, 0.3, null_mean=0.0, p=0.01, n=40, n_missing=2, clusters={"name": 12, "first name": 3},
+    unit="names", positive="more for the marked group", method="names exchanged", comparable=True, group="a, b",
+)  # fmt: skip
+
+
+def test_metrics_hold_each_headline_key_and_only_the_parts_that_exist() -> None:
+    found = metrics([Score("other.x", 1.0), GAP], CARD.headline)
+    assert list(found) == [
+        "gap.marked", "gap.marked_ci_low", "gap.marked_ci_high", "gap.marked_null_mean", "gap.marked_p", "share.all",
+    ]  # fmt: skip
+    assert found["gap.marked_p"] == 0.01 and math.isnan(found["share.all"])
+
+
+def test_headline_keys_do_not_depend_on_the_groups_of_a_study() -> None:
+    assert [score.key for score in headline([], CARD.headline)] == list(CARD.headline)
+
+
+def test_scores_read_back_from_a_csv_file_are_the_same() -> None:
+    table = score_table([Score("other.x", 1.0, n=3), GAP], CARD.headline)
+    again = read_scores(pd.read_csv(io.StringIO(table.to_csv(index=False)), keep_default_na=False))
+    assert again[0] == GAP or str(again[0]) == str(GAP)  # NaN equals nothing
+    assert [score.key for score in again] == ["gap.marked", "share.all", "other.x"]
+    assert again[0].clusters == {"name": 12, "first name": 3}
+
+
+def test_two_scores_of_one_key_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"two Scores have the key 'other\.x'"):
+        score_table([Score("other.x", 1.0), Score("other.x", 2.0)], CARD.headline)
+
+
+def test_scores_of_a_table_without_a_column_name_it() -> None:
+    with pytest.raises(ValueError, match="the column 'p_adjusted' is missing"):
+        read_scores(score_table([GAP], CARD.headline).drop(columns="p_adjusted"))
+
+
+def test_evaluation_gives_a_missing_score_for_what_was_not_estimated() -> None:
+    made = Evaluation([GAP])
+    assert made.score("gap.marked") is GAP and made.score("share.all").missing
+
+
+@pytest.mark.parametrize("change", [{"title": None}, {"colour": "red"}, {"measures": {"x": {"title": "only"}}}])
+def test_card_with_a_missing_or_unknown_key_names_it(change: dict[str, object]) -> None:
+    names = ("title", "question", "paper", "groups", "unit", "estimand", "limits", "null")
+    content: dict[str, object] = dict.fromkeys(names, "x")
+    assert Card.read("toy", content, ("gap.marked",)).headline == ("gap.marked",)
+    content |= change
+    if content["title"] is None:
+        del content["title"]
+    with pytest.raises(ValueError, match=r"title|colour|measures\.x"):
+        Card.read("toy", content, ("gap.marked",))
