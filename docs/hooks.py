@@ -21,14 +21,14 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from markedness import audits  # noqa: E402
 from markedness.lm import config as models  # noqa: E402
-from markedness.records import Card  # noqa: E402
+from markedness.results import Card  # noqa: E402
 
 BACKENDS = (models.TransformersModel, models.OpenAIModel, models.CorpusModel, models.ScriptedModel)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
-    pages = {f"audits/{name}.md": audit_page(audits.card(name)) for name in audits.AUDITS}
+    pages = {f"audits/{name}.md": audit_page(audits.spec(name).card) for name in audits.AUDITS}
     pages["reference/params.md"] = params_page()
     pages["reference/tables.md"] = tables_page()
     pages["reference/literature.md"] = literature_page()
@@ -43,8 +43,8 @@ def audit_page(card: Card) -> str:
         f"# {card.title}\n\n**{card.question}**\n",
         f"Source: {card.paper}\n",
         f"## What is estimated\n\n{card.estimand}\n\n- Unit: {card.unit}\n- Groups: {card.groups}",
-        f"- Resampled by: `{card.cluster}`\n- Null: {card.null}\n",
-        "## Five numbers to look at first\n\n" + "\n".join(f"- `{key}`" for key in card.headline) + "\n",
+        f"- Null: {card.null}\n",
+        "## Scores to look at first\n\n" + "\n".join(f"- `{key}`" for key in card.headline) + "\n",
         "## How each number is measured\n",
         *(
             f"### {cell(measure.title)}\n\n`{key}`\n\n- Formula: {cell(measure.formula)}\n- n: {cell(measure.n)}\n"
@@ -69,7 +69,7 @@ def params_page() -> str:
     for audit in audits.AUDITS:
         parts.append(f"## {audit}\n")
         for stage in audits.STAGES:
-            kind = audits.stage(audit, stage).Params
+            kind = audits.spec(audit).params(stage)
             if kind.model_fields:
                 parts.append(f"### {audit}.{stage}\n\n" + fields_table(kind))
     return "\n".join(parts)
@@ -111,11 +111,12 @@ def attribute_docs(kind: type[BaseModel]) -> dict[str, str]:
 def tables_page() -> str:
     """What each table is and how it is measured, per audit."""
     parts = [
-        "# Tables and scores\n\nWritten to `results/<audit>/<model>/`: `metrics.json` with at most 30 flat numbers and",
+        "# Tables and scores\n\nWritten to `results/<audit>/<model>/`: `metrics.json` with the",
+        "headline scores, `scores.csv` with all, and",
         "`tables/*.csv`, UTF-8, unrounded. NaN (an empty cell) where there is nothing to estimate, never 0.\n",
     ]
     for audit in audits.AUDITS:
-        card = audits.card(audit)
+        card = audits.spec(audit).card
         rows = "\n".join(
             f"| `{key}` | {cell(m.title)} | {cell(m.formula)} | {cell(m.n)} | {cell(m.correction)} |"
             for key, m in card.measures.items()
