@@ -1,7 +1,10 @@
 # Two commands: `make repro` runs the experiment, `make test` checks the code. Both work twice, and
-# offline once installed. PYTHON names another interpreter, VENV another environment.
+# offline once installed. PYTHON names another interpreter, VENV another environment, EXTRAS what is installed with it
+# (EXTRAS=dev,docs,s3,cluster adds Ray), PORT another port for MLflow.
 PYTHON ?= python3
 VENV ?= .venv
+EXTRAS ?= dev,docs,s3
+PORT ?= 5000
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 export PATH := $(abspath $(BIN)):$(PATH)
@@ -20,9 +23,9 @@ repro: $(INSTALLED)  ## the whole experiment: install, embedded model, pipeline,
 	dvc repro
 	@echo
 	@echo "Report:  $(CURDIR)/reports/index.html"
-	@echo "MLflow:  make ui, then open http://127.0.0.1:5000"
+	@echo "MLflow:  make ui, then open http://127.0.0.1:$(PORT)"
 
-test: $(INSTALLED)  ## ruff, mypy and the tests
+test: $(INSTALLED)  ## ruff, mypy and the tests; says at its end what was skipped and how to have it
 	ruff check .
 	ruff format --check .
 	mypy
@@ -30,7 +33,7 @@ test: $(INSTALLED)  ## ruff, mypy and the tests
 
 ui: $(INSTALLED)  ## MLflow on the local store
 	markedness track
-	mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1 --port 5000
+	mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1 --port $(PORT)
 
 docs: $(INSTALLED)  ## the documentation, into site/
 	mkdocs build --strict
@@ -53,7 +56,7 @@ check-machine:
 $(INSTALLED): pyproject.toml constraints.txt | check-machine
 	@echo "Installing into $(VENV) (about 3 GB, some minutes) ..."
 	$(PYTHON) -m venv $(VENV)
-	pip install -qq --constraint constraints.txt --editable '.[dev,docs,s3]' 'moto[server]' 'aiobotocore[boto3]' || { \
+	pip install -qq --constraint constraints.txt --editable '.[$(EXTRAS)]' 'moto[server]' 'aiobotocore[boto3]' || { \
 	  echo "The installation failed, see above: the first one needs a package registry; after it everything works offline."; exit 1; }
 	touch $@
 
