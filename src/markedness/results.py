@@ -57,6 +57,8 @@ class Score:
     """The group it is about; "" for all marked groups together."""
     reference: str = ""
     """What the group is compared with."""
+    influences: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Sampled factor -> cluster -> its contribution to the estimate: what compare pairs; a table of its own."""
 
     @property
     def measure(self) -> str:
@@ -206,7 +208,7 @@ def score_table(scores: Sequence[Score], keys: Sequence[str]) -> pd.DataFrame:
         raise ValueError(f"two Scores have the key '{twice}'")
     rows = []
     for place, score in enumerate([*first, *rest]):
-        row = {one.name: getattr(score, one.name) for one in fields(score)}
+        row = {one.name: getattr(score, one.name) for one in fields(score) if one.name != "influences"}
         clusters = "; ".join(f"{factor} {number}" for factor, number in score.clusters.items())
         named = {"metric": score.measure, "item": score.item, "clusters": clusters, "headline": place < len(first)}
         rows.append(row | named)
@@ -228,6 +230,8 @@ def read_scores(table: pd.DataFrame) -> list[Score]:
     for row in table.to_dict("records"):
         values: dict[str, Any] = {}
         for one in fields(Score):
+            if one.name == "influences":
+                continue
             value = row[one.name]
             if one.type in ("float", "int"):
                 values[one.name] = NAN if value is None or value == "" else float(value)

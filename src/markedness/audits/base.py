@@ -7,7 +7,7 @@ An audit is a package with ``card.yaml`` and a constant ``SPEC``; an entry point
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, resources
 from importlib.metadata import EntryPoint, entry_points
@@ -29,7 +29,7 @@ from markedness.records import (
     TextScorer,
     Unsupported,
 )
-from markedness.results import Card, Evaluation
+from markedness.results import Card, Evaluation, Score
 
 GROUP = "markedness.audits"
 """Entry-point group under which audits are registered."""
@@ -54,10 +54,30 @@ FeaturizeScored = Callable[[pd.DataFrame, Strict, Stimuli, TextScorer], "Feature
 Evaluate = Callable[[FeatureTables, Strict, np.random.Generator], Evaluation]
 CompleteCorpus = Callable[[pd.DataFrame, Stimuli, Strict], pd.DataFrame]
 PointScores = Callable[[FeatureTables, Strict], Mapping[str, float]]
+Scores = Callable[[FeatureTables, Strict, np.random.Generator], Sequence[Score]]
+Worlds = Callable[[], "Sequence[World]"]
 Comparable = Callable[[Mapping[str, FeatureTables]], dict[str, FeatureTables]]
 Across = Callable[[Mapping[str, FeatureTables], pd.DataFrame, Strict], dict[str, pd.DataFrame]]
 ScriptedAnswer = Callable[[Prompt, np.random.Generator], "str | Sequence[float] | Completion"]
 Rule = Callable[[str, float], ScriptedAnswer]
+
+
+@dataclass(frozen=True)
+class World:
+    """A scripted model at the level of features, whose truth is known: what ``markedness calibrate`` draws."""
+
+    name: str
+    """Short: "names_vary"."""
+    about: str
+    """One sentence: what varies, what is fixed in every draw, how many of each."""
+    draw: Callable[[np.random.Generator], FeatureTables]
+    """Draws anew what was sampled (names, texts, crawls) and keeps what is fixed."""
+    false: tuple[str, ...]
+    """Headline keys without a true effect here: finding one is an error."""
+    planted: tuple[str, ...] = ()
+    """Headline keys with an effect of the size that the paper reports: finding one is power."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """Evaluate params that differ from the default study."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +108,10 @@ class AuditSpec:
     """Stimulus ids from the texts of a corpus."""
     point_scores_ref: str | None = None
     """Headline estimates alone, cheap enough to be recomputed on resampled clusters: what compare needs."""
+    scores_ref: str | None = None
+    """The Scores alone, made by `markedness.stats.inference`, without tables: what compare and calibrate ask for."""
+    worlds_ref: str | None = None
+    """Worlds of known truth, for calibrate."""
     comparable_ref: str | None = None
     """Features of several models, kept to what all of them answered."""
     featurize_scored_ref: str | None = None
@@ -146,6 +170,16 @@ class AuditSpec:
     def point_scores(self) -> PointScores | None:
         """See ``point_scores_ref``."""
         return cast("PointScores | None", self._optional(self.point_scores_ref))
+
+    @property
+    def scores(self) -> Scores | None:
+        """See ``scores_ref``."""
+        return cast("Scores | None", self._optional(self.scores_ref))
+
+    @property
+    def worlds(self) -> Worlds | None:
+        """See ``worlds_ref``."""
+        return cast("Worlds | None", self._optional(self.worlds_ref))
 
     @property
     def comparable(self) -> Comparable | None:

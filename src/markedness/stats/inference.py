@@ -1,0 +1,662 @@
+"""The one inference engine: intervals, exchange tests, corrections and smallest effects that can be found.
+
+An audit reduces its answers to *units* (a name, a text with its copies, a pair of judgments), says how its estimate
+follows from them, which factors were sampled and which labels could be exchanged if the claim were false; everything
+with an error rate is computed here. What a paper resamples or corrects itself stays in functions named
+``published_*``. ``markedness calibrate`` shows by simulation that the error rates hold.
+
+Sources: Efron & Stein 1981, Annals of Statistics 9(3):586-596 (jackknife variance); Cameron, Gelbach & Miller 2011,
+Journal of Business & Economic Statistics 29(2):238-249 (crossed clusters); Satterthwaite 1946, Biometrics Bulletin
+2(6):110-114 (degrees of freedom); Besag & Clifford 1991, Biometrika 78(2):301-304 (sequential permutation p-values);
+Westfall & Young 1993, Resampling-based multiple testing (max-T); Chung & Romano 2013, Annals of Statistics
+41(2):484-507 (studentised permutation tests).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypedDict, Unpack
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from markedness.results import NAN, Score
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Estimator = Callable[[Floats], Floats]
+"""Weights of the units, shape (replicates, units) -> estimates, shape (replicates,)."""
+LeaveOut = Callable[[Codes, int], Floats]
+"""Cluster of each unit, shape (units,), and number of clusters -> the estimate without each cluster, (clusters,)."""
+Statistic = Callable[[Codes], Floats]
+"""Labels of the units, shape (draws, units) -> the statistic, shape (draws,) or (draws, k)."""
+
+MIN_CLUSTERS = 6
+"""Effective clusters that a factor needs in each group; with fewer it counts as fixed."""
+POWER = 0.8
+ALPHA = 0.05
+CROSSED = "crossed"
+"""In `Spread.influences`, the (negative) part of the variance that belongs to intersections of factors."""
+_BATCH = 4_000_000
+"""Numbers in one array of replicates."""
+
+
+# ---- intervals
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The sampling error of an estimate."""
+
+    standard_error: float = NAN
+    """NaN without a factor of `MIN_CLUSTERS` effective clusters."""
+    df: float = NAN
+    """Satterthwaite degrees of freedom."""
+    clusters: Mapping[str, int] = field(default_factory=dict)
+    """Sampled factor -> number of its clusters."""
+    fixed: tuple[str, ...] = ()
+    """Factors with too few clusters: the result holds for these clusters alone."""
+    influences: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Sampled factor -> cluster -> its contribution to the estimate; squares sum to the factor's variance."""
+
+    def interval(self, estimate: float, confidence_level: float = 0.95) -> tuple[float, float]:
+        """The t interval; NaN without a standard error or when its width would be zero."""
+        if not self.known or math.isnan(estimate):
+            return NAN, NAN
+        from scipy import stats
+
+        margin = float(stats.t.ppf((1 + confidence_level) / 2, self.df)) * self.standard_error
+        return estimate - margin, estimate + margin
+
+    def p(self, estimate: float, null: float = 0.0) -> float:
+        """Two-sided p-value of the t test against ``null``; NaN without a standard error."""
+        if not self.known or math.isnan(estimate):
+            return NAN
+        from scipy import stats
+
+        return float(2 * stats.t.sf(abs(estimate - null) / self.standard_error, self.df))
+
+    def detectable(self, alpha: float = ALPHA, power: float = POWER) -> float:
+        """Smallest true effect that a two-sided t test at ``alpha`` finds with probability ``power``."""
+        return detectable(self.standard_error, self.df, alpha, power) if self.known else NAN
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a standard error above rounding."""
+        return math.isfinite(self.standard_error) and self.standard_error > 1e-12 and self.df > 0
+
+
+NO_SPREAD = Spread()
+"""Nothing is known of the sampling error."""
+
+
+def leave_out(estimator: Estimator) -> LeaveOut:
+    """Leave-one-cluster-out estimates of an estimator that takes weights of units."""
+
+    def without(codes: Codes, n_clusters: int) -> Floats:
+        step = max(1, _BATCH // max(1, len(codes)))
+        parts = []
+        for start in range(0, n_clusters, step):
+            clusters = np.arange(start, min(start + step, n_clusters))
+            parts.append(estimator((codes != clusters[:, None]).astype(np.float64)))
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    return without
+
+
+def mean_leave_out(values: ArrayLike, weights: ArrayLike | None = None) -> LeaveOut:
+    """Leave-one-cluster-out means of values, shape (units,), in time linear in the units; NaN values are left out."""
+    numbers = np.asarray(values, dtype=float)
+    weight = np.ones(len(numbers)) if weights is None else np.asarray(weights, dtype=float)
+    weight = np.where(np.isnan(numbers), 0.0, weight)
+    total = np.nan_to_num(numbers) * weight
+
+    def without(codes: Codes, n_clusters: int) -> Floats:
+        sums, counts = (np.bincount(codes, part, n_clusters) for part in (total, weight))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray((total.sum() - sums) / (weight.sum() - counts))
+
+    return without
+
+
+def effective(sizes: ArrayLike) -> float:
+    """Effective number of clusters, (sum s)^2 / sum s^2: their number when all have one size; 0 without any."""
+    values = np.asarray(sizes, dtype=float)
+    return float(values.sum() ** 2 / np.square(values).sum()) if values.any() else 0.0
+
+
+def spread(
+    without: LeaveOut,
+    factors: Mapping[str, ArrayLike],
+    groups: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    min_clusters: float = MIN_CLUSTERS,
+) -> Spread:
+    """Delete-one-cluster jackknife of an estimate, over one factor or several crossed ones.
+
+    Parameters
+    ----------
+    without
+        The estimate without each cluster; see `leave_out` and `mean_leave_out`.
+    factors
+        Sampled factor -> cluster of each unit, shape (units,).
+    groups
+        Shape (units,): the group of each unit, where clusters are counted per group; by default one group.
+    strata
+        Shape (units,): what the design fixes (prompt, values of other axes): clusters that lie in one stratum and one
+        group vary around the mean of those. By default one stratum.
+    weights
+        Shape (units,): answers of each unit, by which the size of a cluster is counted; by default 1.
+    min_clusters
+        Effective clusters that a factor needs in each group.
+
+    Returns
+    -------
+    Spread
+        With crossed factors, the largest of the one-way variances and the multiway variance (inclusion and exclusion
+        over the intersections of factors). A cluster whose removal leaves nothing to estimate is left out.
+
+    Notes
+    -----
+    Clusters that lie in one group only (names) are strata of the jackknife by group, so that groups of unequal size
+    weigh as in Welch's test.
+    """
+    coded = {name: _codes(values) for name, values in factors.items()}
+    n_units = len(next(iter(coded.values()))[0]) if coded else 0
+    group = np.zeros(n_units, dtype=np.intp) if groups is None else _codes(groups)[0]
+    size = np.ones(n_units) if weights is None else np.asarray(weights, dtype=float)
+    enough = {
+        name: min((effective(np.bincount(codes[group == g], size[group == g])) for g in np.unique(group)), default=0)
+        >= min_clusters - 1e-9
+        for name, (codes, _) in coded.items()
+    }
+    cell = group if strata is None else _codes(list(zip(group.tolist(), _codes(strata)[0].tolist(), strict=True)))[0]
+    fixed = tuple(name for name in coded if not enough[name])
+    sampled = {name: value for name, value in coded.items() if enough[name]}
+    if not sampled:
+        return Spread(fixed=fixed)
+    one_way: dict[str, tuple[float, float]] = {}
+    influences: dict[str, dict[str, float]] = {}
+    for name, (codes, labels) in sampled.items():
+        variance, df, influence = _jackknife(without, codes, len(labels), group, cell)
+        one_way[name] = (variance, df)
+        influences[name] = dict(zip(map(str, labels), influence.tolist(), strict=True))
+    name, (variance, df) = max(one_way.items(), key=lambda item: item[1][0])
+    if len(sampled) > 1:
+        shared = 0.0
+        for n_crossed in range(2, len(sampled) + 1):
+            for crossed in itertools.combinations(sampled.values(), n_crossed):
+                codes, labels = _codes(list(zip(*(codes.tolist() for codes, _ in crossed), strict=True)))
+                shared += (-1) ** (n_crossed + 1) * _jackknife(without, codes, len(labels), group, cell)[0]
+        influences[CROSSED] = {CROSSED: shared}
+        multiway = shared + sum(v for v, _ in one_way.values())
+        if multiway > variance:
+            below = sum(v**2 / d for v, d in one_way.values() if d > 0)
+            variance, df = multiway, min(multiway**2 / below, max(d for _, d in one_way.values()))
+    return Spread(
+        math.sqrt(variance), df, {name: len(labels) for name, (_, labels) in sampled.items()}, fixed, influences
+    )
+
+
+def _codes(values: ArrayLike | Sequence[tuple[int, ...]]) -> tuple[Codes, Sequence[object]]:
+    if isinstance(values, list) and values and isinstance(values[0], tuple):
+        codes, index = pd.MultiIndex.from_tuples(values).factorize()
+        return codes.astype(np.intp), list(index)
+    codes, labels = pd.factorize(np.asarray(values), use_na_sentinel=False)
+    return codes.astype(np.intp), list(labels)
+
+
+def _jackknife(
+    without: LeaveOut, codes: Codes, n_clusters: int, group: Codes, cell: Codes
+) -> tuple[float, float, Floats]:
+    """Variance, degrees of freedom, influence of each cluster; strata are the sets of cells that clusters are in.
+
+    To leave out one of the N clusters of a group moves its mean by 1 / (N - 1) of the cluster's distance; the factor
+    makes the sum of squares unbiased for a mean over all N, of which n lie in the stratum.
+    """
+    values = without(codes, n_clusters)
+    inside = np.zeros((n_clusters, int(cell.max(initial=0)) + 1), dtype=bool)
+    inside[codes, cell] = True
+    strata = np.unique(inside, axis=0, return_inverse=True)[1].reshape(-1)
+    sizes = np.bincount(codes, minlength=n_clusters)
+    of_group = np.array([len(np.unique(codes[group == g])) for g in range(int(group.max(initial=0)) + 1)])
+    largest = np.zeros(n_clusters, dtype=np.intp)
+    np.maximum.at(largest, codes, of_group[group])
+    influence, parts = np.zeros(n_clusters), []
+    for stratum in np.unique(strata):
+        own = np.flatnonzero((strata == stratum) & np.isfinite(values))
+        if (n := len(own)) < 2:
+            continue
+        total = int(largest[own[0]])
+        factor = math.sqrt(n / (n - 1)) * (total - 1) / total
+        influence[own] = (values[own].mean() - values[own]) * factor
+        parts.append((float(np.square(influence[own]).sum()), effective(sizes[own]) - 1))
+    variance = sum(part for part, _ in parts)
+    below = sum(part**2 / max(df, 1e-9) for part, df in parts)
+    return variance, variance**2 / below if below else NAN, influence
+
+
+# ---- exchange tests
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Which labels could be exchanged if the claim were false."""
+
+    labels: Codes
+    """Shape (units,): the group of each unit, from 0."""
+    blocks: Codes
+    """Shape (units,): labels move only among the units of a block."""
+
+    @classmethod
+    def of(cls, labels: ArrayLike, *blocks: ArrayLike) -> Exchange:
+        """From labels of any type, exchanged within the crossing of ``blocks``; labels are sorted."""
+        codes = pd.factorize(np.asarray(labels), sort=True)[0].astype(np.intp)
+        if not blocks:
+            return cls(codes, np.zeros(len(codes), dtype=np.intp))
+        crossed = list(zip(*(np.asarray(block).tolist() for block in blocks), strict=True))
+        return cls(codes, _codes(crossed)[0] if crossed else np.zeros(0, dtype=np.intp))
+
+    def draw(self, n: int, rng: np.random.Generator) -> Codes:
+        """Exchanged labels, shape (n, units)."""
+        order = np.argsort(self.blocks, kind="stable")
+        keys = rng.random((n, len(order))) + self.blocks[order]
+        drawn = np.empty((n, len(order)), dtype=np.intp)
+        drawn[:, order] = self.labels[order][np.argsort(keys, axis=1)]
+        return drawn
+
+    @property
+    def arrangements(self) -> float:
+        """Number of different arrangements of the labels; infinite beyond 10^15."""
+        log = 0.0
+        for block in np.unique(self.blocks):
+            counts = np.bincount(self.labels[self.blocks == block])
+            log += math.lgamma(counts.sum() + 1) - sum(math.lgamma(c + 1) for c in counts)
+        return math.inf if log > 34.5 else round(math.exp(log))
+
+    @property
+    def smallest_p(self) -> float:
+        """Smallest p-value that any data could attain."""
+        return 1 / self.arrangements
+
+
+@dataclass(frozen=True)
+class Null:
+    """A statistic where the claim is false."""
+
+    p: float = NAN
+    mean: float = NAN
+    low: float = NAN
+    high: float = NAN
+    n: int = 0
+    """Draws made."""
+    smallest_p: float = NAN
+    """Smallest p-value that could have come out."""
+    sd: float = NAN
+
+
+def draws_needed(family: int = 1, alpha: float = ALPHA) -> int:
+    """Draws that let the smallest corrected p-value of a family be estimated: 20 x family / alpha."""
+    return math.ceil(20 * max(1, family) / alpha)
+
+
+def exchange_test(
+    observed: float,
+    draw: Callable[[int], Floats],
+    n_draws: int,
+    two_sided: bool = True,
+    smallest_p: float = 0.0,
+    reported: Callable[[Floats], Floats] | None = None,
+) -> Null:
+    """Permutation p-value of an observed statistic, drawn sequentially.
+
+    Parameters
+    ----------
+    observed
+        The statistic of the data; studentised where groups differ in spread or size.
+    draw
+        Number of draws -> statistics under exchanged labels, shape (draws,); a two-column array (draws, 2) gives the
+        statistic first and second what `Null` reports of (the estimate, say, where the test is of its t).
+    n_draws
+        At most so many; see `draws_needed`.
+    two_sided
+        Compare absolute values; else large values speak against the null.
+    smallest_p
+        1 / number of arrangements, see `Exchange.smallest_p`.
+
+    Returns
+    -------
+    Null
+        p = (1 + extreme) / (1 + n); once 50 draws are at least as extreme, drawing stops and p is 50 / draws so far
+        (Besag & Clifford). NaN where the statistic is NaN or no draw has a value.
+    """
+    if math.isnan(observed) or n_draws < 1:
+        return Null(smallest_p=smallest_p)
+    size = abs(observed) if two_sided else observed
+    enough, batches, extremes, drawn = 50, [], 0, 0
+    p = NAN
+    while drawn < n_draws:
+        made = np.asarray(draw(min(n_draws - drawn, max(200, drawn))), dtype=float)
+        made = made[:, None] if made.ndim == 1 else made
+        made = made[np.isfinite(made[:, 0])]
+        if not len(made):
+            break
+        batches.append(made[:, -1])
+        values = np.abs(made[:, 0]) if two_sided else made[:, 0]
+        hits = np.flatnonzero(values >= size - 1e-10 * max(1.0, abs(size)))
+        if extremes + len(hits) >= enough:
+            p = enough / (drawn + int(hits[enough - extremes - 1]) + 1)
+            break
+        extremes, drawn = extremes + len(hits), drawn + len(made)
+        p = (1 + extremes) / (1 + drawn)
+    if not batches:
+        return Null(smallest_p=smallest_p)
+    values = np.concatenate(batches)
+    low, high = np.quantile(values, [0.025, 0.975])
+    return Null(
+        min(1.0, p),
+        float(values.mean()),
+        float(low),
+        float(high),
+        len(values),
+        smallest_p,
+        float(values.std(ddof=1)) if len(values) > 1 else NAN,
+    )
+
+
+def max_t(observed: ArrayLike, draws: ArrayLike) -> Floats:
+    """p-values of many statistics at once, each over its own permutation standard deviation.
+
+    Parameters
+    ----------
+    observed
+        Shape (k,).
+    draws
+        The same under exchanged labels, shape (n, k).
+
+    Returns
+    -------
+    float array, shape (k,)
+        (1 + #{max over j of abs(draw_j) / sd_j >= abs(observed_k) / sd_k}) / (1 + n): corrected over all k. NaN where
+        the observed value is NaN or its draws do not vary.
+    """
+    values, null = np.asarray(observed, dtype=float), np.asarray(draws, dtype=float)
+    sd = np.sqrt(np.square(null).mean(axis=0))
+    usable = np.isfinite(values) & np.isfinite(sd) & (sd > 1e-12)
+    p = np.full(values.shape, np.nan)
+    if not usable.any():
+        return p
+    largest = np.sort(np.nanmax(np.abs(null[:, usable]) / sd[usable], axis=1))
+    scaled = np.abs(values[usable]) / sd[usable]
+    p[usable] = (1 + len(largest) - np.searchsorted(largest, scaled - 1e-10, side="left")) / (1 + len(largest))
+    return p
+
+
+# ---- corrections
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """Holm's step-down adjustment over one family; NaN stays NaN and does not count."""
+    p = np.asarray(p_values, dtype=float)
+    adjusted = np.full(p.shape, np.nan)
+    there = np.flatnonzero(np.isfinite(p))
+    ordered = there[np.argsort(p[there], kind="stable")]
+    adjusted[ordered] = np.minimum(np.maximum.accumulate(p[ordered] * np.arange(len(ordered), 0, -1)), 1.0)
+    return adjusted
+
+
+def benjamini_hochberg(p_values: ArrayLike) -> Floats:
+    """Benjamini-Hochberg over all cells of a family; a cell that could not be tested (NaN) counts as p = 1."""
+    from scipy import stats
+
+    p = np.asarray(p_values, dtype=float)
+    return np.asarray(stats.false_discovery_control(np.where(np.isnan(p), 1.0, p), method="bh")) if p.size else p
+
+
+def adjusted(scores: Iterable[Score], keys: Sequence[str]) -> list[Score]:
+    """Scores with ``p_adjusted`` of the headline, ``keys``, by Holm; the other Scores keep theirs."""
+    made = list(scores)
+    family = [place for place, score in enumerate(made) if score.key in keys]
+    for place, p in zip(family, holm([made[place].p for place in family]), strict=True):
+        made[place] = replace(made[place], p_adjusted=float(p))
+    return made
+
+
+# ---- power
+
+
+def detectable(standard_error: float, df: float, alpha: float = ALPHA, power: float = POWER) -> float:
+    """Smallest true effect that a two-sided t test finds with probability ``power``, from the noncentral t.
+
+    In the unit of ``standard_error``; NaN where it is not positive or ``df`` is.
+    """
+    from scipy import optimize, stats
+
+    if not (standard_error > 0 and df > 0):
+        return NAN
+    bound = float(stats.t.ppf(1 - alpha / 2, df))
+
+    def excess(shift: float) -> float:
+        # The opposite tail adds less than alpha / 2 and nothing at the powers of interest.
+        return float(stats.nct.sf(bound, df, shift)) - power
+
+    high = bound + 3.0
+    while excess(high) < 0:
+        high *= 1.5
+    return float(optimize.brentq(excess, 0.0, high, xtol=1e-4)) * standard_error
+
+
+# ---- Scores
+
+
+class About(TypedDict, total=False):
+    """What a `Score` says of itself beside its numbers."""
+
+    n: int
+    n_missing: int
+    unit: str
+    positive: str
+    comparable: bool
+    group: str
+    reference: str
+
+
+def claim(
+    key: str,
+    estimate: float,
+    spread: Spread = NO_SPREAD,
+    null: Null | None = None,
+    *,
+    family: int = 1,
+    confidence_level: float = 0.95,
+    method: str,
+    missing_column: str = "",
+    **about: Unpack[About],
+) -> Score:
+    """A Score: its interval from ``spread``, its p from ``null``, or where there is none from the t of ``spread``.
+
+    Parameters
+    ----------
+    family
+        Headline Scores of the audit, over which ``detectable`` is corrected.
+    method
+        What was resampled and what exchanged; what `spread` took as fixed and why there is no p is added.
+    missing_column
+        A cluster column that the data lack: then there is no p and no interval, and the method names the column.
+    about
+        Further fields of `markedness.results.Score`.
+    """
+    if missing_column:
+        method = f"no p: the data have no column '{missing_column}' that says which answers belong together"
+        return Score(key, estimate, method=method, **about)
+    low, high = spread.interval(estimate, confidence_level)
+    sentences = [method]
+    if spread.fixed:
+        too_few = f"{', '.join(spread.fixed)}: fewer than {MIN_CLUSTERS} in a group"
+        sentences.append(f"holds for these clusters alone ({too_few})")
+    if null is not None and null.smallest_p > ALPHA / max(1, family):
+        sentences.append(f"cannot be found at this size: the smallest p that could come out is {null.smallest_p:.2g}")
+    return Score(
+        key,
+        estimate,
+        low,
+        high,
+        null_mean=NAN if null is None else null.mean,
+        null_low=NAN if null is None else null.low,
+        null_high=NAN if null is None else null.high,
+        p=spread.p(estimate) if null is None else null.p,
+        clusters=dict(spread.clusters),
+        detectable=spread.detectable(ALPHA / max(1, family)),
+        method="; ".join(sentences),
+        influences=spread.influences,
+        **about,
+    )
+
+
+def group_difference_score(
+    key: str,
+    hits: ArrayLike,
+    totals: ArrayLike,
+    labels: ArrayLike,
+    marked: Sequence[object],
+    unmarked: object,
+    rng: np.random.Generator,
+    *,
+    cluster: str,
+    clusters: ArrayLike | None = None,
+    blocks: Sequence[ArrayLike] = (),
+    family: int = 1,
+    method: str = "",
+    **about: Unpack[About],
+) -> Score:
+    """Mean of the marked groups' ratios minus that of the unmarked group, labels exchanged among whole units.
+
+    A ratio is the sum of ``hits`` over the sum of ``totals``: a share of missing answers, a mean regard.
+
+    Parameters
+    ----------
+    hits, totals
+        Shape (units,): numerator and denominator of each unit; units of total 0 are left out.
+    labels
+        Shape (units,): group of each unit; other groups than ``marked`` and ``unmarked`` are left out.
+    marked, unmarked
+        Groups compared; the difference is averaged over the marked groups that have units.
+    cluster
+        Name of the sampled factor: what a unit is, singular.
+    clusters
+        Shape (units,): identity of each unit, the same in another model's data; by default its position.
+    blocks
+        Arrays of shape (units,): labels are exchanged within their crossing (prompt, values of other axes).
+
+    Returns
+    -------
+    Score
+        Studentised: the difference over its jackknife standard error, under each exchange. NaN where a group has no
+        units; no p where fewer than two units of a group have answers.
+    """
+    top, below = np.asarray(hits, dtype=float), np.asarray(totals, dtype=float)
+    names = np.asarray(labels, dtype=object)
+    places = [unmarked, *[group for group in marked if (names == group).any()]]
+    used = (below > 0) & np.isin(names, np.asarray(places, dtype=object)) & np.isfinite(top)
+    places = [group for group in places if (names[used] == group).any()]
+    if len(places) < 2 or places[0] != unmarked:
+        return claim(key, NAN, method=method or "a group has no answers", **about)
+    top, below, names = top[used], below[used], names[used]
+    code = np.array([places.index(name) for name in names], dtype=np.intp)
+    identity = np.arange(len(code)) if clusters is None else np.asarray(clusters)[used]
+    exchange = Exchange.of(code, *(np.asarray(block)[used] for block in blocks))
+    k = len(places)
+
+    def both(drawn: Codes) -> tuple[Floats, Floats]:
+        """The difference and its standard error (linearised jackknife) under each labelling."""
+        estimate, variance = np.zeros(len(drawn)), np.zeros(len(drawn))
+        for group in range(k):
+            inside = (drawn == group).astype(float)
+            n, total = inside.sum(axis=1), inside @ below
+            ratio = (inside @ top) / total
+            weight = -1.0 if group == 0 else 1 / (k - 1)
+            residual = np.square(top - ratio[:, None] * below) * inside
+            estimate += weight * ratio
+            variance += weight**2 * residual.sum(axis=1) / total**2 * n / np.maximum(n - 1, 1e-9)
+        return estimate, np.sqrt(variance)
+
+    def draw(n: int) -> Floats:
+        parts = []
+        step = max(1, _BATCH // max(1, len(code)))
+        for start in range(0, n, step):
+            estimate, error = both(exchange.draw(min(step, n - start), rng))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                t = np.where(
+                    error > 1e-12, estimate / error, np.where(np.abs(estimate) > 1e-12, np.inf * np.sign(estimate), 0.0)
+                )
+            parts.append(np.column_stack([np.clip(t, -1e9, 1e9), estimate]))
+        return np.concatenate(parts)
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        (estimate,), (error,) = both(code[None, :])
+    if error > 1e-12:
+        observed = float(np.clip(estimate / error, -1e9, 1e9))
+    else:
+        observed = math.copysign(1e9, estimate) if abs(estimate) > 1e-12 else 0.0
+    found = spread(leave_out(_ratio_difference(top, below, code, k)), {cluster: identity}, code)
+    # Everything the same in every unit: nothing could come out otherwise.
+    varies = bool(np.ptp(top / below) > 1e-12)
+    null = (
+        exchange_test(observed, draw, draws_needed(family), smallest_p=exchange.smallest_p) if varies else Null(p=1.0)
+    )
+    about.setdefault("n", int(below.sum()))
+    return claim(
+        key, float(estimate), found, null, family=family,
+        method=method or f"labels exchanged among whole {cluster}s, studentised; interval by leaving out one {cluster}",
+        **about,
+    )  # fmt: skip
+
+
+def _ratio_difference(top: Floats, below: Floats, code: Codes, n_groups: int) -> Estimator:
+    def difference(weights: Floats) -> Floats:
+        parts = []
+        for group in range(n_groups):
+            inside = code == group
+            with np.errstate(invalid="ignore", divide="ignore"):
+                parts.append((weights[:, inside] @ top[inside]) / (weights[:, inside] @ below[inside]))
+        return np.asarray(np.mean(parts[1:], axis=0) - parts[0])
+
+    return difference
+
+
+def difference(first: Score, second: Score, confidence_level: float = 0.95) -> Score:
+    """First minus second, studentised: clusters that both were asked are paired, others stand for themselves.
+
+    Both Scores must have been made by `claim` with the same factors; the null is that the two true values are equal.
+    Cost is that of their influences: nothing is recomputed. NaN bounds where a factor is sampled in one alone.
+    """
+    estimate = first.estimate - second.estimate
+    if not first.influences or set(first.influences) != set(second.influences):
+        return Score(first.key, estimate, method="no interval: the two are not sampled by the same factors")
+    best, df, clusters, multiway = 0.0, NAN, {}, 0.0
+    for name in [name for name in first.influences if name != CROSSED]:
+        a, b = first.influences[name], second.influences[name]
+        every = sorted(a.keys() | b.keys())
+        shared = sum(cluster in b for cluster in a)
+        values = np.array([a.get(c, 0.0) - b.get(c, 0.0) for c in every])
+        variance = float(np.square(values).sum())
+        # Influences of normal size have a fourth moment of three squared variances.
+        freedom = min(3 * variance**2 / float(np.power(values, 4).sum()), len(every) - 1) if variance > 0 else NAN
+        clusters[name] = shared or len(every)
+        multiway += variance
+        if variance > best:
+            best, df = variance, freedom
+    best = max(best, multiway + sum(score.influences.get(CROSSED, {}).get(CROSSED, 0.0) for score in (first, second)))
+    found = Spread(math.sqrt(best), df, clusters)
+    low, high = found.interval(estimate, confidence_level)
+    p = 1.0 if not found.known and abs(estimate) < 1e-12 else found.p(estimate)
+    return Score(
+        first.key, estimate, low, high, p=p, clusters=clusters, detectable=found.detectable(),
+        unit=first.unit, positive=f"{first.positive} more in the first", group=first.group, reference=first.reference,
+        method="t of the difference; clusters that both were asked are paired",
+    )  # fmt: skip

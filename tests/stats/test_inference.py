@@ -1,0 +1,131 @@
+"""The engine's numbers by hand, and its error rates by simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from markedness.results import Score
+from markedness.stats import inference
+from markedness.stats.inference import CROSSED, Exchange, exchange_test, max_t, mean_leave_out, spread
+
+
+def test_spread_of_a_mean_over_clusters_of_one_is_its_standard_error() -> None:
+    values = np.array([1.0, 2.0, 4.0, 7.0, 11.0, 5.0])
+    found = spread(mean_leave_out(values), {"text": np.arange(6)})
+    # mean 5, sum of squares 66, variance 13.2, standard error sqrt(13.2 / 6)
+    assert found.standard_error == pytest.approx(math.sqrt(2.2))
+    assert found.df == pytest.approx(5)
+    high = found.interval(5.0)[1]
+    assert high - 5.0 == pytest.approx(stats.t.ppf(0.975, 5) * math.sqrt(2.2))
+    assert sum(value**2 for value in found.influences["text"].values()) == pytest.approx(2.2)
+
+
+def test_spread_with_five_clusters_in_a_group_has_no_interval_and_says_which_factor() -> None:
+    found = spread(mean_leave_out(np.arange(10.0)), {"prompt": np.repeat(np.arange(5), 2)})
+    assert found.fixed == ("prompt",) and not found.known
+    assert all(math.isnan(bound) for bound in found.interval(4.5))
+    made = inference.claim("gap.x", 4.5, found, method="prompts left out")
+    assert "prompt: fewer than 6" in made.method and math.isnan(made.p)
+
+
+def test_spread_without_any_variation_has_no_interval() -> None:
+    assert np.isnan(spread(mean_leave_out(np.ones(8)), {"text": np.arange(8)}).interval(1.0)).all()
+
+
+def test_spread_of_crossed_factors_is_by_inclusion_and_exclusion_and_never_below_one_way() -> None:
+    rng = np.random.default_rng(1)
+    row, column = (part.ravel() for part in np.indices((8, 9)))
+    values = rng.normal(size=8)[row] + rng.normal(size=9)[column] + rng.normal(size=72)
+    without = mean_leave_out(values)
+    found = spread(without, {"row": row, "column": column})
+    by_row, by_column, by_cell = (
+        spread(without, {"x": codes}).standard_error ** 2 for codes in (row, column, np.arange(72))
+    )
+    assert found.standard_error**2 == pytest.approx(by_row + by_column - by_cell)
+    assert found.influences[CROSSED][CROSSED] == pytest.approx(-by_cell)
+    constant = spread(mean_leave_out(rng.normal(size=8)[row]), {"row": row, "column": column})
+    assert constant.standard_error >= spread(mean_leave_out(values * 0 + 0.0), {"row": row}).standard_error
+
+
+def test_strata_take_out_what_the_design_fixes() -> None:
+    prompt = np.repeat([0, 1], 10)
+    values = np.where(prompt == 0, 0.0, 100.0) + np.tile(np.arange(10.0), 2)
+    without = mean_leave_out(values)
+    wide, narrow = (spread(without, {"text": np.arange(20)}, strata=s).standard_error for s in (None, prompt))
+    # Within a prompt the variance is 55 / 6; the mean of two prompts of ten has 55 / 6 / 20.
+    assert narrow == pytest.approx(math.sqrt(55 / 6 / 20), rel=0.03)
+    assert wide > 10 * narrow
+
+
+def test_exchange_moves_labels_within_blocks_only_and_counts_arrangements() -> None:
+    exchange = Exchange.of(["a", "a", "b", "a", "b", "b"], ["x", "x", "x", "y", "y", "y"])
+    drawn = exchange.draw(200, np.random.default_rng(0))
+    assert (drawn[:, :3].sum(axis=1) == 1).all() and (drawn[:, 3:].sum(axis=1) == 2).all()
+    assert exchange.arrangements == 9 and exchange.smallest_p == pytest.approx(1 / 9)
+
+
+def test_exchange_test_counts_the_observed_value_and_stops_early_when_large() -> None:
+    values = iter([np.arange(200.0)])
+    assert exchange_test(199.5, lambda n: next(values), 200).p == pytest.approx(1 / 201)
+    stopped = exchange_test(0.0, lambda n: np.ones(n), 10_000)
+    assert stopped.p == 1.0 and stopped.n == 200
+    assert math.isnan(exchange_test(float("nan"), lambda n: np.ones(n), 100).p)
+
+
+def test_max_t_is_corrected_over_all_statistics() -> None:
+    rng = np.random.default_rng(2)
+    found = [max_t(draws[0], draws[1:]).min() for draws in (rng.normal(size=(200, 30)) for _ in range(300))]
+    assert stats.binomtest(int(np.sum(np.array(found) <= 0.05)), 300, 0.05).pvalue > 0.001
+
+
+def test_corrections_count_untestable_cells_as_one_and_holm_leaves_them_out() -> None:
+    assert inference.benjamini_hochberg([0.01, np.nan, np.nan]) == pytest.approx([0.03, 1.0, 1.0])
+    assert inference.holm([0.01, np.nan, 0.04]) == pytest.approx([0.02, np.nan, 0.04], nan_ok=True)
+    made = inference.adjusted(
+        [Score("a.x", 1, p=0.01), Score("b.x", 1, p=0.03), Score("c.x", 1, p=0.001)], ["a.x", "b.x"]
+    )
+    assert [score.p_adjusted for score in made[:2]] == pytest.approx([0.02, 0.03])
+    assert math.isnan(made[2].p_adjusted)
+
+
+def test_detectable_effect_is_found_with_the_promised_probability() -> None:
+    rng = np.random.default_rng(3)
+    effect = inference.detectable(1 / math.sqrt(12), 11)
+    samples = rng.normal(effect, 1, size=(4000, 12))
+    found = stats.ttest_1samp(samples, 0, axis=1).pvalue <= 0.05
+    assert abs(found.mean() - 0.8) < 0.02
+
+
+@pytest.mark.parametrize(("sizes", "spreads"), [((10, 10), (1, 1)), ((8, 16), (1, 1)), ((10, 10), (1, 3))])
+def test_group_difference_without_an_effect_is_found_in_five_percent_and_covered(
+    sizes: tuple[int, int], spreads: tuple[float, float]
+) -> None:
+    rng = np.random.default_rng(4)
+    p, covered = [], []
+    for _ in range(300):
+        means = np.concatenate([rng.normal(0, s, n) for n, s in zip(sizes, spreads, strict=True)])
+        totals = rng.integers(5, 15, sum(sizes))
+        made = inference.group_difference_score(
+            "gap.marked", means * totals, totals, np.repeat(["A", "B"], sizes), ["B"], "A", rng, cluster="name"
+        )
+        p.append(made.p)
+        covered.append(made.ci_low <= 0 <= made.ci_high)
+    assert stats.binomtest(int(np.sum(np.array(p) <= 0.05)), 300, 0.05, alternative="greater").pvalue > 0.01
+    assert stats.binomtest(int(np.sum(covered)), 300, 0.93, alternative="less").pvalue > 0.01
+
+
+def test_difference_pairs_shared_clusters_and_a_score_with_itself_does_not_differ() -> None:
+    rng = np.random.default_rng(5)
+    names, own = rng.normal(0, 5, 12), np.repeat(np.arange(12), 5)
+    first, second = (
+        inference.claim("gap.x", float(v.mean()), spread(mean_leave_out(v), {"name": own}), method="")
+        for v in (names[own] + rng.normal(0, 1, 60) + shift for shift in (0.0, 2.0))
+    )
+    same, other = inference.difference(first, first), inference.difference(second, first)
+    assert same.estimate == 0 and same.p == 1.0
+    # The spread of the names, sd 5, is common to both: without pairing 2.0 could not be told from 0.
+    assert other.p < 0.01 and other.ci_low < 2.0 < other.ci_high
