@@ -255,6 +255,8 @@ class Server:
         """A completion whose words depend on the body alone."""
         rng = random.Random(json.dumps(request, sort_keys=True))
         text: Any = self.prefix + " ".join(["river", *rng.choices(WORDS, k=8)])
+        if "single word" in json.dumps(request):
+            text = rng.choice(WORDS)
         if self.echo == "key":
             text += f" {headers.get('authorization')}"
         finish = {"content-filter": "content_filter", "length": "length", "empty-paid": "length",

@@ -146,7 +146,8 @@ def spread(
     factors
         Sampled factor -> cluster of each unit, shape (units,).
     groups
-        Shape (units,): the group of each unit, where clusters are counted per group; by default one group.
+        Shape (units,): the group of each unit, where clusters are counted per group; by default one group. Shape
+        (axes, units): clusters are counted in the groups of each axis.
     strata
         Shape (units,): what the design fixes (prompt, values of other axes): clusters that lie in one stratum and one
         group vary around the mean of those. By default one stratum.
@@ -168,14 +169,16 @@ def spread(
     """
     coded = {name: _codes(values) for name, values in factors.items()}
     n_units = len(next(iter(coded.values()))[0]) if coded else 0
-    group = np.zeros(n_units, dtype=np.intp) if groups is None else _codes(groups)[0]
+    labelings = np.zeros((1, n_units)) if groups is None else np.atleast_2d(np.asarray(groups, dtype=object))
+    of_axes = [_codes(labels)[0] for labels in labelings]
     size = np.ones(n_units) if weights is None else np.asarray(weights, dtype=float)
     enough = {
-        name: min((effective(np.bincount(codes[group == g], size[group == g])) for g in np.unique(group)), default=0)
-        >= min_clusters - 1e-9
+        name: min((_fewest(codes, group, size) for group in of_axes), default=0.0) >= min_clusters - 1e-9
         for name, (codes, _) in coded.items()
     }
-    cell = group if strata is None else _codes(list(zip(group.tolist(), _codes(strata)[0].tolist(), strict=True)))[0]
+    layers = of_axes if strata is None else [*of_axes, _codes(strata)[0]]
+    cell = layers[0] if len(layers) == 1 else _codes(list(zip(*(layer.tolist() for layer in layers), strict=True)))[0]
+    group = of_axes[0]
     fixed = tuple(name for name in coded if not enough[name])
     sampled = {name: value for name, value in coded.items() if enough[name]}
     if not sampled:
@@ -203,6 +206,12 @@ def spread(
     )
 
 
+def _fewest(codes: Codes, group: Codes, size: Floats) -> float:
+    """Effective clusters of the group that has the fewest."""
+    inside = (group == value for value in np.unique(group))
+    return min((effective(np.bincount(codes[own], size[own])) for own in inside), default=0.0)
+
+
 def _codes(values: ArrayLike | Sequence[tuple[int, ...]]) -> tuple[Codes, Sequence[object]]:
     if isinstance(values, list) and values and isinstance(values[0], tuple):
         codes, index = pd.MultiIndex.from_tuples(values).factorize()
@@ -223,6 +232,9 @@ def _jackknife(
     inside = np.zeros((n_clusters, int(cell.max(initial=0)) + 1), dtype=bool)
     inside[codes, cell] = True
     strata = np.unique(inside, axis=0, return_inverse=True)[1].reshape(-1)
+    # A stratum of one cluster has no spread of its own: such strata are taken together.
+    alone = np.bincount(strata)[strata] < 2
+    strata[alone] = -1 if alone.sum() > 1 else np.bincount(strata).argmax()
     sizes = np.bincount(codes, minlength=n_clusters)
     of_group = np.array([len(np.unique(codes[group == g])) for g in range(int(group.max(initial=0)) + 1)])
     largest = np.zeros(n_clusters, dtype=np.intp)
@@ -518,6 +530,18 @@ def claim(
     )
 
 
+@dataclass(frozen=True)
+class Contrast:
+    """Marked groups of one axis against its unmarked group."""
+
+    labels: ArrayLike
+    """Shape (units,): group of each unit; other groups than these are left out."""
+    marked: Sequence[object]
+    unmarked: object
+    blocks: Sequence[ArrayLike] = ()
+    """Arrays of shape (units,): labels are exchanged within their crossing (prompt, values of other axes)."""
+
+
 def group_difference_score(
     key: str,
     hits: ArrayLike,
@@ -534,7 +558,27 @@ def group_difference_score(
     method: str = "",
     **about: Unpack[About],
 ) -> Score:
-    """Mean of the marked groups' ratios minus that of the unmarked group, labels exchanged among whole units.
+    """`contrast_score` of one axis."""
+    contrast = Contrast(labels, marked, unmarked, blocks)
+    return contrast_score(
+        key, hits, totals, [contrast], rng, cluster=cluster, clusters=clusters, family=family, method=method, **about
+    )
+
+
+def contrast_score(
+    key: str,
+    hits: ArrayLike,
+    totals: ArrayLike,
+    contrasts: Sequence[Contrast],
+    rng: np.random.Generator,
+    *,
+    cluster: str,
+    clusters: ArrayLike | None = None,
+    family: int = 1,
+    method: str = "",
+    **about: Unpack[About],
+) -> Score:
+    """Mean of the marked groups' ratios minus that of their unmarked group, labels exchanged among whole units.
 
     A ratio is the sum of ``hits`` over the sum of ``totals``: a share of missing answers, a mean regard.
 
@@ -542,16 +586,12 @@ def group_difference_score(
     ----------
     hits, totals
         Shape (units,): numerator and denominator of each unit; units of total 0 are left out.
-    labels
-        Shape (units,): group of each unit; other groups than ``marked`` and ``unmarked`` are left out.
-    marked, unmarked
-        Groups compared; the difference is averaged over the marked groups that have units.
+    contrasts
+        One for each axis; the difference is averaged over the marked groups of all axes that have units.
     cluster
         Name of the sampled factor: what a unit is, singular.
     clusters
         Shape (units,): identity of each unit, the same in another model's data; by default its position.
-    blocks
-        Arrays of shape (units,): labels are exchanged within their crossing (prompt, values of other axes).
 
     Returns
     -------
@@ -560,73 +600,111 @@ def group_difference_score(
         units; no p where fewer than two units of a group have answers.
     """
     top, below = np.asarray(hits, dtype=float), np.asarray(totals, dtype=float)
-    names = np.asarray(labels, dtype=object)
-    places = [unmarked, *[group for group in marked if (names == group).any()]]
-    used = (below > 0) & np.isin(names, np.asarray(places, dtype=object)) & np.isfinite(top)
-    places = [group for group in places if (names[used] == group).any()]
-    if len(places) < 2 or places[0] != unmarked:
-        return claim(key, NAN, method=method or "a group has no answers", **about)
-    top, below, names = top[used], below[used], names[used]
-    code = np.array([places.index(name) for name in names], dtype=np.intp)
-    identity = np.arange(len(code)) if clusters is None else np.asarray(clusters)[used]
-    exchange = Exchange.of(code, *(np.asarray(block)[used] for block in blocks))
-    k = len(places)
+    there = (below > 0) & np.isfinite(top)
+    parts = [part for contrast in contrasts if (part := _Ratios.of(contrast, top, below, there)) is not None]
+    if not parts:
+        return claim(key, NAN, method="a group has no answers", **about)
+    n_marked = sum(part.n_groups - 1 for part in parts)
+    shares = [(part.n_groups - 1) / n_marked for part in parts]
 
-    def both(drawn: Codes) -> tuple[Floats, Floats]:
-        """The difference and its standard error (linearised jackknife) under each labelling."""
-        estimate, variance = np.zeros(len(drawn)), np.zeros(len(drawn))
-        for group in range(k):
-            inside = (drawn == group).astype(float)
-            n, total = inside.sum(axis=1), inside @ below
-            ratio = (inside @ top) / total
-            weight = -1.0 if group == 0 else 1 / (k - 1)
-            residual = np.square(top - ratio[:, None] * below) * inside
-            estimate += weight * ratio
-            variance += weight**2 * residual.sum(axis=1) / total**2 * n / np.maximum(n - 1, 1e-9)
-        return estimate, np.sqrt(variance)
+    def both(codes: Sequence[Codes]) -> tuple[Floats, Floats]:
+        made = [part.difference(drawn) for part, drawn in zip(parts, codes, strict=True)]
+        estimate = sum((w * e for w, (e, _) in zip(shares, made, strict=True)), np.zeros(1))
+        return estimate, np.sqrt(sum((w**2 * v for w, (_, v) in zip(shares, made, strict=True)), np.zeros(1)))
 
     def draw(n: int) -> Floats:
-        parts = []
-        step = max(1, _BATCH // max(1, len(code)))
-        for start in range(0, n, step):
-            estimate, error = both(exchange.draw(min(step, n - start), rng))
-            with np.errstate(invalid="ignore", divide="ignore"):
-                t = np.where(
-                    error > 1e-12, estimate / error, np.where(np.abs(estimate) > 1e-12, np.inf * np.sign(estimate), 0.0)
-                )
-            parts.append(np.column_stack([np.clip(t, -1e9, 1e9), estimate]))
-        return np.concatenate(parts)
+        drawn = [part.exchange.draw(n, rng) for part in parts]
+        estimate, error = both(drawn)
+        return np.column_stack([studentised(estimate, error), estimate])
 
-    with np.errstate(invalid="ignore", divide="ignore"):
-        (estimate,), (error,) = both(code[None, :])
-    if error > 1e-12:
-        observed = float(np.clip(estimate / error, -1e9, 1e9))
-    else:
-        observed = math.copysign(1e9, estimate) if abs(estimate) > 1e-12 else 0.0
-    found = spread(leave_out(_ratio_difference(top, below, code, k)), {cluster: identity}, code)
-    # Everything the same in every unit: nothing could come out otherwise.
-    varies = bool(np.ptp(top / below) > 1e-12)
-    null = (
-        exchange_test(observed, draw, draws_needed(family), smallest_p=exchange.smallest_p) if varies else Null(p=1.0)
-    )
-    about.setdefault("n", int(below.sum()))
+    def estimates(weights: Floats) -> Floats:
+        made = (w * part.weighted(weights) for w, part in zip(shares, parts, strict=True))
+        return np.asarray(sum(made, np.zeros(1)))
+
+    estimate, error = both([part.exchange.labels[None, :] for part in parts])
+    used = np.any([part.used for part in parts], axis=0)
+    identity = np.arange(len(top)) if clusters is None else np.asarray(clusters)
+    whole = [np.where(part.used, part.code, -1) for part in parts]
+    found = spread(
+        lambda codes, n: leave_out(lambda weights: estimates(_all_units(weights, used)))(codes, n),
+        {cluster: identity[used]}, [labels[used] for labels in whole], weights=below[used],
+    )  # fmt: skip
+    # Where every unit has the same ratio nothing could come out otherwise.
+    varies = bool(np.ptp(top[used] / below[used]) > 1e-12)
+    smallest = math.prod(part.exchange.smallest_p for part in parts)
+    null = exchange_test(float(studentised(estimate, error)[0]), draw, draws_needed(family), smallest_p=smallest)
+    about.setdefault("n", int(below[used].sum()))
     return claim(
-        key, float(estimate), found, null, family=family,
+        key, float(estimate[0]), found, null if varies else Null(p=1.0), family=family,
         method=method or f"labels exchanged among whole {cluster}s, studentised; interval by leaving out one {cluster}",
         **about,
     )  # fmt: skip
 
 
-def _ratio_difference(top: Floats, below: Floats, code: Codes, n_groups: int) -> Estimator:
-    def difference(weights: Floats) -> Floats:
-        parts = []
-        for group in range(n_groups):
-            inside = code == group
-            with np.errstate(invalid="ignore", divide="ignore"):
-                parts.append((weights[:, inside] @ top[inside]) / (weights[:, inside] @ below[inside]))
-        return np.asarray(np.mean(parts[1:], axis=0) - parts[0])
+def studentised(estimate: Floats, error: Floats) -> Floats:
+    """Estimate over its standard error; beyond +-10^9 where the error is 0 and the estimate is not."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = np.where(error > 1e-12, estimate / error, np.sign(np.where(np.abs(estimate) > 1e-12, estimate, 0)) * 1e9)
+    return np.clip(t, -1e9, 1e9)
 
-    return difference
+
+def _all_units(weights: Floats, used: NDArray[np.bool_]) -> Floats:
+    whole = np.zeros((len(weights), len(used)))
+    whole[:, used] = weights
+    return whole
+
+
+@dataclass(frozen=True)
+class _Ratios:
+    """Ratios of the groups of one axis, the unmarked first."""
+
+    top: Floats
+    below: Floats
+    used: NDArray[np.bool_]
+    code: Codes
+    """Shape (all units,): 0 for the unmarked group; meaningless where not used."""
+    n_groups: int
+    exchange: Exchange
+    """Of the used units."""
+
+    @classmethod
+    def of(cls, contrast: Contrast, top: Floats, below: Floats, there: NDArray[np.bool_]) -> _Ratios | None:
+        """None where the unmarked group or every marked one has no answers."""
+        names = np.asarray(contrast.labels, dtype=object)
+        places = [contrast.unmarked, *contrast.marked]
+        places = [group for group in places if (there & (names == group)).any()]
+        if len(places) < 2 or places[0] != contrast.unmarked:
+            return None
+        code = np.full(len(names), -1, dtype=np.intp)
+        for number, group in enumerate(places):
+            code[names == group] = number
+        used = there & (code >= 0)
+        exchange = Exchange.of(code[used], *(np.asarray(block)[used] for block in contrast.blocks))
+        return cls(top, below, used, code, len(places), exchange)
+
+    def difference(self, drawn: Codes) -> tuple[Floats, Floats]:
+        """Mean of the marked ratios minus the unmarked one under each labelling, and its linearised variance."""
+        top, below = self.top[self.used], self.below[self.used]
+        estimate, variance = np.zeros(len(drawn)), np.zeros(len(drawn))
+        for group in range(self.n_groups):
+            inside = (drawn == group).astype(float)
+            n, total = inside.sum(axis=1), inside @ below
+            ratio = (inside @ top) / total
+            weight = -1.0 if group == 0 else 1 / (self.n_groups - 1)
+            # sum of (top - ratio * below)^2, without a matrix of residuals
+            squares = inside @ top**2 - 2 * ratio * (inside @ (top * below)) + ratio**2 * (inside @ below**2)
+            estimate += weight * ratio
+            variance += weight**2 * np.maximum(squares, 0) / total**2 * n / np.maximum(n - 1, 1e-9)
+        return estimate, variance
+
+    def weighted(self, weights: Floats) -> Floats:
+        """The difference under weights of all units, shape (replicates, units)."""
+        parts = []
+        for group in range(self.n_groups):
+            inside = self.used & (self.code == group)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                parts.append((weights[:, inside] @ self.top[inside]) / (weights[:, inside] @ self.below[inside]))
+        return np.asarray(np.mean(parts[1:], axis=0) - parts[0])
 
 
 def difference(first: Score, second: Score, confidence_level: float = 0.95) -> Score:
