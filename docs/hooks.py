@@ -20,10 +20,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from markedness import audits  # noqa: E402
-from markedness.lm import config as models  # noqa: E402
+from markedness.lm import backends  # noqa: E402
 from markedness.results import Card  # noqa: E402
-
-BACKENDS = (models.TransformersModel, models.OpenAIModel, models.CorpusModel, models.ScriptedModel)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -63,8 +61,8 @@ def params_page() -> str:
         "# params.yaml\n\nEvery key, with its type and default, from the classes that check the file.\n",
         "## models\n",
     ]
-    for backend in BACKENDS:
-        name = backend.model_fields["backend"].annotation.__args__[0]  # type: ignore[union-attr]
+    for name in backends.names():
+        backend = backends.backend(name).config
         parts.append(f"### backend: {name}\n\n{first_line(backend)}\n\n" + fields_table(backend))
     for audit in audits.AUDITS:
         parts.append(f"## {audit}\n")

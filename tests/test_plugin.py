@@ -1,12 +1,14 @@
-"""An audit of another package is found by its entry point and runs through DVC, report and MLflow."""
+"""Audits and backends of other packages are found by their entry points, and run without a change in markedness."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -18,6 +20,14 @@ PARAMS = {
     "compare": {"n_resamples": 20}, "report": {"examples": 1}, "track": {"experiment": "plugin"},
     "coin": {"axes": {}, **{stage: {"samples": 20} for stage in ("generate", "clean", "featurize", "evaluate")}},
 }  # fmt: skip
+
+
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(
+        [str(ROOT / "src"), str(ROOT / "tests" / "plugin"), os.environ.get("PYTHONPATH", "")]
+    ),
+}
 
 
 def stages() -> str:
@@ -33,8 +43,7 @@ def stages() -> str:
 def test_audit_of_another_package_runs_through_dvc_report_and_mlflow(tmp_path: Path) -> None:
     (tmp_path / "dvc.yaml").write_text(stages(), encoding="utf-8")
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(PARAMS, sort_keys=False), encoding="utf-8")
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "plugin")])
-    env = {**os.environ, "PYTHONPATH": path, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"}
+    env = {**ENVIRONMENT, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"}
 
     def run(*command: str) -> str:
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
@@ -56,3 +65,23 @@ def test_audit_of_another_package_runs_through_dvc_report_and_mlflow(tmp_path: P
 def test_plugin_of_the_tests_is_at_most_60_lines() -> None:
     lines = [path.read_text().splitlines() for path in (ROOT / "tests" / "plugin" / "coin_audit").glob("*.py")]
     assert sum(map(len, lines)) <= 60
+
+
+def test_backend_of_another_package_answers_a_generate_and_has_its_block_checked(tmp_path: Path) -> None:
+    study = {**PARAMS, "run": ["parrot"], "models": {"parrot": {"backend": "echo", "words": 1}}}
+
+    def generate() -> subprocess.CompletedProcess[str]:
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+        command = [sys.executable, "-m", "markedness", "generate", "coin", "--model", "parrot"]
+        return subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+
+    done = generate()
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = pd.read_parquet(tmp_path / "data" / "generations" / "coin" / "parrot.parquet")
+    assert set(rows["text"]) == {"marked?", "unmarked?"}  # the prompts are "0: marked?" and so on
+    assert "120 requested, 120 answered (0 of them from the ledger)" in done.stdout + done.stderr
+    study["models"]["parrot"]["words"] = "two"
+    assert "params.yaml: models.parrot.words: " in generate().stderr
+    study["models"]["parrot"] = {"backend": "parrot"}
+    wrong = generate()
+    assert wrong.returncode == 2 and "'echo'" in wrong.stderr and "'scripted'" in wrong.stderr

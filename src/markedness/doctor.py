@@ -106,7 +106,7 @@ def _prompts(params: Params, audit: str) -> Finding:
 
 
 def _corpora(params: Params, name: str, config: CorpusModel) -> Iterator[Finding]:
-    sources = {audit for audit in params.audits if getattr(config, audit, None) is not None}
+    sources = {audit for audit in params.audits if config.source(audit) is not None}
     if not sources:
         yield Finding("fault", f"models.{name}", "names no texts for any audit of this study; add <audit>.path")
     for audit in sorted(sources):
@@ -187,7 +187,7 @@ async def _test_request(params: Params, name: str, config: OpenAIModel) -> list[
     try:
         key = "no key is sent" if server.endpoint.key is None else f"with the key in {config.key_variable}"
         started = time.monotonic()
-        answer = await ask_once(server, Sampling(max_tokens=MAX_TOKENS), candidates)
+        answer = await ask_once(server, server.endpoint, Sampling(max_tokens=MAX_TOKENS), candidates)
     except ModelError as error:
         return [Finding("fault", where, str(error).removeprefix(f"{server.endpoint.where}: "))]
     except RequestFailed as failed:

@@ -13,7 +13,7 @@ import numpy as np
 from markedness.files import atomic
 from markedness.lm import served_by, slices
 from markedness.lm.base import LanguageModel
-from markedness.lm.config import OpenAIModel, ScriptedModel, TransformersModel
+from markedness.lm.config import ModelConfig, OpenAIModel, ScriptedModel, TransformersModel
 from markedness.lm.database import LedgerError
 from markedness.lm.ledger import DIGEST, Ledger, summary
 from markedness.lm.local import LocalModel
@@ -82,18 +82,18 @@ def identify(model: LanguageModel, ledger: Ledger, complete: Callable[[], bool],
     complete
         Whether the ledger has all that is asked, given ``model.served_by``.
     """
-    if isinstance(model, LocalModel) and not model.served_by and not recall(model, ledger, complete, say):
+    if not model.served_by and not recall(model, ledger, complete, say):
         model.fetch(say)
 
 
 def recall(model: LanguageModel, ledger: Ledger, complete: Callable[[], bool], say: Report = tell) -> bool:
     """Where the weights of a local model are not here: whether the ledger has all answers from one set of weights."""
-    if not isinstance(model, LocalModel) or model.served_by:
+    if model.served_by:
         return False
     for who in list(ledger.served_by())[:WEIGHTS_TRIED]:
         model.served_by = who
         if complete():
-            say(f"{model.config.path} is not here: all answers are taken from the ledger, as given by {who}")
+            say(f"the weights are not here: all answers are taken from the ledger, as given by {who}")
             return True
     model.served_by = ""
     return False
@@ -203,19 +203,21 @@ def _slices(store: Store, model: str) -> list[Path]:
     return sorted([*folder.glob(f"*/{model}.jsonl"), *folder.glob(f"*/{model}.*.jsonl")])
 
 
-def _server(config: Any) -> str:
+def _server(config: ModelConfig) -> str:
     """Who answers today, in words."""
     if isinstance(config, OpenAIModel):
         return config.served_by or served_by.server(config.base_url)
-    return f"the model that is now in {config.path}"
+    place = config.path if isinstance(config, TransformersModel) else f"the backend {config.backend}"
+    return f"the model that is now in {place}"
 
 
-def _adopt(config: Any) -> slices.Adopt:
+def _adopt(config: ModelConfig) -> slices.Adopt:
     """Version 0.1 says of the models of the hub alone who answered, where they were pinned to a commit."""
 
     def adopt(request: Mapping[str, Any]) -> str | None:
         revision = str(request.get("revision") or "")
-        pinned = isinstance(config, TransformersModel) and re.fullmatch("[0-9a-f]{40}", revision)
-        return served_by.hub(config.path, revision) if pinned and request.get("model") == config.path else None
+        if not isinstance(config, TransformersModel) or not re.fullmatch("[0-9a-f]{40}", revision):
+            return None
+        return served_by.hub(config.path, revision) if request.get("model") == config.path else None
 
     return adopt

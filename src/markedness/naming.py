@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice, product
 
-from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, group_name
+from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, Value, group_name
 from markedness.results import SCORE_COLUMNS
 
 LONGEST = 100
@@ -81,13 +81,12 @@ def _value_faults(axis: Axis) -> Iterator[str]:
                 f"values.{_shown(key)}: a value's key has no '/', '\\', control character or space at its ends; "
                 "change the key and put the text in label"
             )
-        for field in ("label", "phrase", "noun"):
-            text = getattr(words, field)
+        for field, text in _words(words).items():
             if text is not None and not text.strip():
                 yield f"values.{_shown(key)}.{field}: is empty; leave it out or write a text"
     for field in ("label", "phrase", "noun"):
         texts = {
-            key: (getattr(words, field) or (key if field == "label" else "")).strip().casefold()
+            key: (_words(words)[field] or (key if field == "label" else "")).strip().casefold()
             for key, words in axis.values.items()
         }
         for text in repeated(filter(None, texts.values())):
@@ -96,6 +95,10 @@ def _value_faults(axis: Axis) -> Iterator[str]:
                 f"values: {' and '.join(_shown(key) for key in same)} have the same {field} '{text[:LONGEST]}', so "
                 "that nobody can tell them apart; change one"
             )
+
+
+def _words(value: Value) -> dict[str, str | None]:
+    return {"label": value.label, "phrase": value.phrase, "noun": value.noun}
 
 
 def _collisions(axes: Axes) -> Iterator[str]:

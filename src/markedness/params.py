@@ -13,44 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from markedness import strict_yaml
 from markedness.audits import AUDITS, STAGES, spec
 from markedness.credentials import carries_a_secret, hide, secret_places
-from markedness.lm.config import LARGEST_SEED, CorpusModel, ModelConfig, Price, TransformersModel
+from markedness.lm import backends
+from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, TransformersModel
 from markedness.naming import axes_faults, model_fault, repeated
 from markedness.records import AuditError, Axes, Strict
 
 
 class ParamsError(AuditError):
     """Everything wrong with a params file, one line per fault."""
-
-
-class _Study(BaseModel):
-    """The top level of params.yaml but for the audits' own blocks."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
-
-    audits: list[str] = Field(default_factory=lambda: list(AUDITS), min_length=1)
-    run: list[str] = Field(default_factory=list)
-    models: dict[str, ModelConfig] = Field(min_length=1)
-    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
-    tolerated_failures: float = Field(default=0.0, ge=0, le=1)
-    """Share of the requests of one generate that may fail without exit status 1, so without stopping `dvc repro`."""
-    prices: dict[str, Price] = Field(default_factory=dict)
-    report: ReportParams = Field(default_factory=lambda: ReportParams())
-    compare: CompareParams = Field(default_factory=lambda: CompareParams())
-    track: TrackParams = Field(default_factory=lambda: TrackParams())
-
-    @field_validator("models")
-    @classmethod
-    def _names(cls, models: dict[str, ModelConfig]) -> dict[str, ModelConfig]:
-        if faults := [fault for name in models if (fault := model_fault(name))]:
-            raise ValueError("; ".join(faults))
-        return models
-
-    @field_validator("audits", "run")
-    @classmethod
-    def _each_once(cls, names: list[str]) -> list[str]:
-        if again := repeated(names):
-            raise ValueError(f"{', '.join(repr(name) for name in again)} is named twice; name each once")
-        return names
 
 
 class CompareParams(Strict):
@@ -82,7 +52,35 @@ class TrackParams(Strict):
     experiment: str = "markedness"
 
 
-_Study.model_rebuild()
+class _Study(BaseModel):
+    """The top level of params.yaml but for the audits' own blocks."""
+
+    model_config = ConfigDict(allow_inf_nan=False, defer_build=True)
+
+    audits: list[str] = Field(default_factory=lambda: list(AUDITS), min_length=1)
+    run: list[str] = Field(default_factory=list)
+    models: dict[str, backends.AnyModel] = Field(min_length=1)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
+    tolerated_failures: float = Field(default=0.0, ge=0, le=1)
+    """Share of the requests of one generate that may fail without exit status 1, so without stopping `dvc repro`."""
+    prices: dict[str, Price] = Field(default_factory=dict)
+    report: ReportParams = Field(default_factory=ReportParams)
+    compare: CompareParams = Field(default_factory=CompareParams)
+    track: TrackParams = Field(default_factory=TrackParams)
+
+    @field_validator("models")
+    @classmethod
+    def _names(cls, models: dict[str, ModelConfig]) -> dict[str, ModelConfig]:
+        if faults := [fault for name in models if (fault := model_fault(name))]:
+            raise ValueError("; ".join(faults))
+        return models
+
+    @field_validator("audits", "run")
+    @classmethod
+    def _each_once(cls, names: list[str]) -> list[str]:
+        if again := repeated(names):
+            raise ValueError(f"{', '.join(repr(name) for name in again)} is named twice; name each once")
+        return names
 
 
 @dataclass(frozen=True)
@@ -94,8 +92,8 @@ class Params:
     """Folder of the file: every path in it is relative to this."""
     audits: tuple[str, ...]
     run: tuple[str, ...]
-    models: dict[str, Any]
-    """Name -> model config."""
+    models: dict[str, ModelConfig]
+    """Key -> its block."""
     seed: int
     tolerated_failures: float
     prices: dict[str, Price]
@@ -116,7 +114,7 @@ class Params:
         found: Axes = dict(self.stage(audit, "generate")).get("axes", {})
         return found
 
-    def model(self, name: str) -> Any:
+    def model(self, name: str) -> ModelConfig:
         """Config of one model; ParamsError names the known ones."""
         if name not in self.models:
             known = ", ".join(self.models)
@@ -176,12 +174,12 @@ def load(path: Path | str = "params.yaml") -> Params:
         raise ParamsError(hide("\n".join(f"{path.name}: {fault}" for fault in faults)))
     return Params(
         path=path, root=path.resolve().parent, audits=tuple(study.audits), run=tuple(study.run or study.models),
-        models=dict(study.models), seed=study.seed, tolerated_failures=study.tolerated_failures, prices=study.prices,
+        models=study.models, seed=study.seed, tolerated_failures=study.tolerated_failures, prices=study.prices,
         report=study.report, compare=study.compare, track=study.track, stages=stages, raw=raw,
     )  # fmt: skip
 
 
-def _replaced_by_stages(models: dict[str, Any], root: Path) -> Iterator[str]:
+def _replaced_by_stages(models: dict[str, ModelConfig], root: Path) -> Iterator[str]:
     """Weights and texts that lie where a stage of a model writes: DVC and featurize empty these folders."""
     written = {
         Path(os.path.realpath(root / place)): place
@@ -195,9 +193,8 @@ def _replaced_by_stages(models: dict[str, Any], root: Path) -> Iterator[str]:
     }  # fmt: skip
     for name, config in models.items():
         paths = {"path": config.path} if isinstance(config, TransformersModel) else {}
-        if isinstance(config, CorpusModel):
-            sources = {audit: getattr(config, audit, None) for audit in AUDITS}
-            paths = {f"{audit}.path": source.path for audit, source in sources.items() if source is not None}
+        sources = {audit: config.source(audit) for audit in AUDITS}
+        paths |= {f"{audit}.path": source.path for audit, source in sources.items() if source is not None}
         for field, path in paths.items():
             real = Path(os.path.realpath(root / path))
             place = next((written[place] for place in (real, *real.parents) if place in written), None)
@@ -244,7 +241,7 @@ def _known(kind: type[BaseModel]) -> Iterator[str]:
 
 def _lines(error: ValidationError, prefix: tuple[str, ...], kind: type[BaseModel] | None) -> Iterator[str]:
     """One line per fault: where, what, what is expected."""
-    tags = {"transformers", "openai", "corpus", "scripted"}
+    tags = backends.names()
     for fault in error.errors(include_url=False):
         steps = [str(step) for step in fault["loc"]]
         if len(steps) > 2 and steps[0] == "models" and steps[2] in tags:

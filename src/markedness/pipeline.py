@@ -23,9 +23,10 @@ import pandas as pd
 from markedness import audits, kept, ledgers
 from markedness.files import estimator_bytes
 from markedness.judges import ServiceScores
+from markedness.lm.backends import Setting, backend
 from markedness.lm.base import LanguageModel, ModelError
-from markedness.lm.collect import Patience, ask
-from markedness.lm.config import CorpusModel, OpenAIModel, Price, ScriptedModel, TransformersModel
+from markedness.lm.collect import ask
+from markedness.lm.config import CorpusModel, OpenAIModel, Price
 from markedness.lm.corpus import read_corpus
 from markedness.lm.costs import BYTES_PER_TOKEN, Meter, cost, expected_tokens
 from markedness.lm.ledger import Ledger
@@ -87,7 +88,7 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
             except KeyboardInterrupt:
                 say(f"{audit} {model}: interrupted; {len(ledger):,} answers are in the ledger, run again to go on")
                 raise
-            least = getattr(config, "min_coverage", 0.0)
+            least = config.limits.min_coverage
             served: Counter[tuple[str | None, str | None]] = Counter()
             if counts.answered or not counts.failed:
                 columns = _schema([prompt for prompts, _ in asked for prompt in prompts])
@@ -181,12 +182,10 @@ async def _ask(
     """Drive the audit's rounds of prompts through the model and the ledger."""
     config = params.model(model)
     price = price_of(params, model)
-    if getattr(config, "max_cost", None) is not None and price is None:
-        raise ModelError(f"models.{model}.max_cost: the price of {_priced(config)} is unknown; add it under prices")
-    meter = Meter(price, getattr(config, "max_requests", None), getattr(config, "max_cost", None))
-    patience = Patience(
-        **{name: getattr(config, name) for name in ("max_attempts", "max_wait") if hasattr(config, name)}
-    )
+    limits = config.limits
+    if limits.max_cost is not None and price is None:
+        raise ModelError(f"models.{model}.max_cost: the price of {config.priced_as} is unknown; add it under prices")
+    meter = Meter(price, limits.max_requests, limits.max_cost)
     language_model = load_model(params, audit, model)
     counts = Counts()
     asked: Rounds = []
@@ -196,7 +195,7 @@ async def _ask(
             for plan in _plans(params, store, audit, language_model, ledger):
                 if not asked and not plan.known + plan.known_empty and isinstance(config, OpenAIModel):
                     ledgers.tell_others(config, model, ledger, say)
-                await ask(plan, counts, patience=patience, meter=meter, progress=progress)
+                await ask(plan, counts, retry=limits.retry, meter=meter, progress=progress)
                 asked.append((plan.prompts, Answers(plan)))
     finally:
         await language_model.close()
@@ -205,17 +204,10 @@ async def _ask(
     return asked, counts
 
 
-def _priced(config: Any) -> str:
-    """The name under which a model's price stands."""
-    return str(getattr(config, "model", None) or getattr(config, "path", ""))
-
-
 def price_of(params: Params, model: str) -> Price | None:
-    """By the served model's name, or by the key in params.yaml; local and scripted models cost nothing."""
-    config = params.model(model)
-    if not isinstance(config, OpenAIModel):
-        return Price(input=0, output=0)
-    return params.prices.get(_priced(config)) or params.prices.get(model)
+    """By the served model's name, or by the key in params.yaml; what has no price costs nothing."""
+    name = params.model(model).priced_as
+    return Price(input=0, output=0) if name is None else params.prices.get(name) or params.prices.get(model)
 
 
 def forecast(params: Params, audit: str, model: str, say: Report = tell) -> None:
@@ -319,23 +311,10 @@ def _unsupported(reason: str) -> pd.DataFrame:
 
 
 def load_model(params: Params, audit: str, model: str) -> LanguageModel:
-    """The backend of one model; its packages are imported only here."""
+    """The model of one block of params.yaml, opened by its backend."""
     config = params.model(model)
-    if isinstance(config, ScriptedModel):
-        from markedness.lm.scripted import ScriptedModel as Scripted
-
-        rule = audits.spec(audit).rule(config.rule, config.strength)
-        settings = config.model_dump(include={"rule", "strength"}, exclude_defaults=True)
-        return Scripted(model, rule, config.seed, settings)
-    if isinstance(config, TransformersModel):
-        from markedness.lm.local import LocalModel
-
-        return LocalModel(config, params.root, seed=params.seed)
-    if isinstance(config, OpenAIModel):
-        from markedness.lm.openai_api import OpenAIServer
-
-        return OpenAIServer(config, seed=params.seed)
-    raise ModelError(f"models.{model}: a {config.backend} model answers no requests")
+    setting = Setting(model, params.root, params.seed, lambda name, strength: audits.spec(audit).rule(name, strength))
+    return backend(config.backend).open(config, setting)
 
 
 # ---------------------------------------------------------------- clean, featurize, evaluate

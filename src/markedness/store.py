@@ -13,6 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -299,7 +300,7 @@ def _plain(content: Any) -> Any:
         return {str(key): _plain(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
         return [_plain(value) for value in content]
-    if hasattr(content, "item"):
+    if isinstance(content, np.generic):
         content = content.item()
     if isinstance(content, float) and (content != content or content in (float("inf"), float("-inf"))):
         return None

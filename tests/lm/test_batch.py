@@ -15,9 +15,9 @@ from openai_server import Server
 from markedness import audits, pipeline
 from markedness.lm import batch as batches
 from markedness.lm.base import ModelError
-from markedness.lm.collect import BudgetError
 from markedness.lm.ledger import Ledger
 from markedness.lm.plan import Counts
+from markedness.lm.run import BudgetError
 from markedness.store import Store
 
 TEXTS = [f"text {i}" for i in range(7)]

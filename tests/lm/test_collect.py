@@ -9,21 +9,22 @@ from typing import Any
 
 import pytest
 
-from markedness.lm import collect as collecting
-from markedness.lm.base import Draw, RequestFailed, RetryLater
-from markedness.lm.collect import BudgetError, Patience, collect
-from markedness.lm.config import Price
+from markedness.lm import run as asking
+from markedness.lm.base import Draw, LanguageModel, RequestFailed, RetryLater
+from markedness.lm.collect import collect
+from markedness.lm.config import Price, RetryPolicy
 from markedness.lm.costs import Meter
 from markedness.lm.ledger import Ledger
 from markedness.lm.pace import Pace
 from markedness.lm.plan import Counts
 from markedness.lm.progress import Progress
+from markedness.lm.run import BudgetError
 from markedness.records import Completion, Prompt, Sampling
 
-QUICK = Patience(max_attempts=3, max_wait=0.01)
+QUICK = RetryPolicy(max_attempts=3, max_wait=0.01)
 
 
-class ToyModel:
+class ToyModel(LanguageModel):
     """Answers with the prompt's text and the sample; ``before`` may raise instead."""
 
     batch_size = 1
@@ -65,7 +66,7 @@ def prompts(n: int, samples: int = 2) -> list[Prompt]:
 def gather(model: Any, asked: list[Prompt], path: Path, **options: Any) -> tuple[list[list[Completion]], Counts]:
     counts = Counts()
     with Ledger(path) as ledger:
-        answers = list(asyncio.run(collect(model, asked, ledger, counts, patience=QUICK, **options)))
+        answers = list(asyncio.run(collect(model, asked, ledger, counts, retry=QUICK, **options)))
     assert counts.requested == counts.answered + counts.failed
     return answers, counts
 
@@ -168,7 +169,7 @@ def test_collect_bug_in_a_backend_is_not_swallowed(tmp_path: Path) -> None:
 
 
 def test_collect_dead_server_is_given_up_and_all_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "GIVE_UP_AFTER", 6)
+    monkeypatch.setattr(asking, "GIVE_UP_AFTER", 6)
 
     def dead(draw: Draw, attempt: int) -> None:
         raise RequestFailed("HTTP 401: bad key", cause="key")

@@ -18,10 +18,10 @@ import yaml
 from openai_server import Server
 
 from markedness import audits, ledgers, pipeline
-from markedness.lm import collect as collecting
+from markedness.lm import run as asking
 from markedness.lm.base import ModelError
-from markedness.lm.collect import Counts
 from markedness.lm.endpoint import retry_after
+from markedness.lm.plan import Counts
 
 KEY = "sk-planted-0123456789"
 
@@ -130,7 +130,7 @@ def test_generate_answer_of_the_test_request_is_in_no_file(tmp_path: Path) -> No
 
 def test_generate_spent_budget_asks_not_even_the_test_request(tmp_path: Path) -> None:
     with Server() as server:
-        with pytest.raises(collecting.BudgetError):
+        with pytest.raises(asking.BudgetError):
             run(toy_study.study(tmp_path, server.url, ["a"], max_requests=0))
         assert server.connections == 0
 
@@ -141,7 +141,7 @@ def test_generate_spent_budget_asks_not_even_the_test_request(tmp_path: Path) ->
 def test_generate_model_that_vanishes_is_given_up_after_failures_in_a_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collecting, "GIVE_UP_AFTER", 5)
+    monkeypatch.setattr(asking, "GIVE_UP_AFTER", 5)
     with Server() as server:
         texts = ["answered", *(f"fault:model-not-found {i}" for i in range(60))]
         table, counts, said = run(toy_study.study(tmp_path, server.url, texts, concurrency=2))
@@ -153,7 +153,7 @@ def test_generate_model_that_vanishes_is_given_up_after_failures_in_a_row(
 def test_generate_failures_of_different_causes_or_of_single_requests_are_not_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collecting, "GIVE_UP_AFTER", 3)
+    monkeypatch.setattr(asking, "GIVE_UP_AFTER", 3)
     texts = ["answered", *(f"fault:{fault} {i}" for i in range(6) for fault in ("404", "401"))]
     texts += [f"fault:{fault} {i}" for fault in ("400", "content-filter", "context") for i in range(6)]
     with Server() as server:
@@ -164,7 +164,7 @@ def test_generate_failures_of_different_causes_or_of_single_requests_are_not_giv
 def test_generate_answers_paid_for_but_empty_are_given_up_and_paid_for_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collecting, "GIVE_UP_AFTER", 5)
+    monkeypatch.setattr(asking, "GIVE_UP_AFTER", 5)
     with Server() as server:
         params = toy_study.study(tmp_path, server.url, [f"fault:empty-paid {i}" for i in range(60)], concurrency=2)
         for earlier in (False, True):

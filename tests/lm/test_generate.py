@@ -20,8 +20,8 @@ from openai_server import Server
 from markedness import audits, pipeline
 from markedness import params as params_file
 from markedness.lm.base import ModelError
-from markedness.lm.collect import BudgetError
 from markedness.lm.plan import Counts
+from markedness.lm.run import BudgetError
 
 KEY = "sk-planted-0123456789"
 

@@ -16,8 +16,8 @@ import yaml
 from markedness import params as params_file
 from markedness import pipeline
 from markedness.lm.base import ModelError
-from markedness.lm.collect import BudgetError
 from markedness.lm.moderation import TEST_TEXT
+from markedness.lm.run import BudgetError
 from markedness.params import ParamsError
 from markedness.records import AuditError
 

@@ -13,9 +13,10 @@ is given ``<audit>.axes``.
 
 from __future__ import annotations
 
-from markedness.audits.base import STAGES, AuditSpec, SpecError, registered, spec
+from markedness.audits.base import GROUP, OWN, STAGES, AuditSpec, spec
+from markedness.plugins import SpecError, registered
 
-AUDITS = tuple(registered())
+AUDITS = tuple(registered(GROUP, OWN))
 """Names of the installed audits."""
 
 __all__ = ["AUDITS", "STAGES", "AuditSpec", "SpecError", "spec"]

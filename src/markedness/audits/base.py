@@ -10,15 +10,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, resources
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, cast
 
 import numpy as np
 import pandas as pd
 import yaml
 
+from markedness.plugins import SpecError, loaded, registered
 from markedness.records import (
-    AuditError,
     Completion,
     CorpusColumns,
     Features,
@@ -34,10 +33,6 @@ from markedness.results import Card, Evaluation, Score
 GROUP = "markedness.audits"
 """Entry-point group under which audits are registered."""
 STAGES = ("generate", "clean", "featurize", "evaluate")
-
-
-class SpecError(AuditError):
-    """An audit that does not hold what its spec promises."""
 
 
 class Answers(Protocol):
@@ -222,30 +217,14 @@ def _card(audit: str, package: str, headline: tuple[str, ...]) -> Card:
         raise SpecError(f"audit '{audit}': card.yaml: {error}") from error
 
 
-@cache
-def registered() -> dict[str, EntryPoint]:
-    """Name -> entry point of every installed audit, our own first, in the order of the papers."""
-    found = {point.name: point for point in entry_points(group=GROUP)}
-    own = ("personas", "homogeneity", "guise", "knowledge", "annotation")
-    return {name: found[name] for name in (*(n for n in own if n in found), *sorted(set(found) - set(own)))}
+OWN = ("personas", "homogeneity", "guise", "knowledge", "annotation")
+"""Our own audits, in the order of the papers."""
 
 
 @cache
 def spec(audit: str) -> AuditSpec:
-    """The spec of one installed audit.
-
-    Raises
-    ------
-    SpecError
-        When no entry point has the name, or what it names is no AuditSpec of that name.
-    """
-    points = registered()
-    if audit not in points:
-        raise SpecError(f"'{audit}' is not an installed audit; known: {', '.join(points)}")
-    try:
-        found = points[audit].load()
-    except (ImportError, AttributeError) as error:
-        raise SpecError(f"audit '{audit}': its entry point {points[audit].value} cannot be loaded: {error}") from error
-    if not isinstance(found, AuditSpec) or found.name != audit:
-        raise SpecError(f"audit '{audit}': {points[audit].value} is not an AuditSpec of this name")
+    """The spec of one installed audit; SpecError says what is wrong with it."""
+    found = loaded(AuditSpec, "audit", audit, registered(GROUP, OWN))
+    if found.name != audit:
+        raise SpecError(f"audit '{audit}': its AuditSpec has the name '{found.name}'")
     return found

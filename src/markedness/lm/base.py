@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -86,29 +86,40 @@ def draw_keys(served_by: str, request: Mapping[str, Any], samples: range) -> byt
 
 
 class LanguageModel(Protocol):
-    """A backend. It neither retries nor caches nor bounds its concurrency: `markedness.lm.collect` does."""
+    """A backend; derive from it to inherit what most need not say.
 
-    batch_size: int
-    """Draws handed to one call of `complete`; 1 for a server. A backend that scores more prompts at once than it
-    draws texts says so by an attribute ``scored_batch_size``; one with ``workers`` > 1 is asked through Ray."""
-    concurrency: int
-    """Most calls of `complete` under way at once."""
+    It neither retries nor caches nor bounds its concurrency: `markedness.lm.collect` does.
+    """
 
-    @property
-    def served_by(self) -> str:
-        """Who answers, as a part of the ledger's keys: the hash of local weights, or the URL of a server.
+    batch_size: int = 1
+    """Draws handed to one call of `complete`; 1 for a server."""
+    scored_batch_size: int | None = None
+    """The same for prompts whose tokens are scored; None: ``batch_size``."""
+    concurrency: int = 1
+    """Most calls of `complete` in flight."""
+    min_concurrency: int = 1
+    """Fewest calls in flight, however slow the server becomes."""
+    batch_api: bool = False
+    """Ask through the Batch endpoint: `markedness.lm.openai_api.OpenAIServer` only."""
+    workers: int = 1
+    """More than one: ask through Ray: `markedness.lm.local.LocalModel` only."""
+    served_by: str
+    """Who answers, as a part of the ledger's keys: the hash of local weights, or the URL of a server.
 
-        Two models of one value answer alike; "" where it is not known yet because the weights are not here.
-        """
-        ...
+    Two models with the same value give the same answers; "" while it is not known because the weights are not here.
+    """
 
     def unsupported(self, prompt: Prompt) -> str | None:
         """A sentence that says what is missing to answer this prompt; None when it can be answered."""
-        ...
+        return None
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """The request for one draw, as plain data: model, messages or text, sampling; never a key."""
         ...
+
+    def fetch(self, say: Callable[[str], None]) -> None:
+        """Fetch the weights where ``served_by`` is "", so that it is known."""
+        return
 
     async def probe(self, prompt: Prompt) -> None:
         """Before the first batch: one test request with this prompt's sampling, whose answer is not kept.
@@ -116,9 +127,9 @@ class LanguageModel(Protocol):
         Raises
         ------
         ModelError
-            When every request would end alike: a wrong key, model name or URL, or no server there.
+            When every request would fail alike: a wrong key, model name or URL, or no server there.
         """
-        ...
+        return
 
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
         """Answer the draws, in their order: generate, or score where a prompt has candidates.
@@ -131,5 +142,5 @@ class LanguageModel(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give back connections and memory."""
-        ...
+        """Close connections and free memory."""
+        return

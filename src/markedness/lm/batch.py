@@ -19,9 +19,9 @@ import orjson
 from pydantic import BaseModel, StringConstraints, ValidationError
 
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
-from markedness.lm.collect import Run
 from markedness.lm.openai_api import OpenAIServer
 from markedness.lm.redaction import LARGEST_ANSWER
+from markedness.lm.run import Run
 from markedness.records import Completion
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ class BatchRun(Run):
         pending = [name for name, facts in self.batches.items() if not self.planned.isdisjoint(facts["keys"])]
         pending = [name for name in pending if await self._known(name)]
         left = 0
-        for _ in range(self.patience.max_attempts):
+        for _ in range(self.retry.max_attempts):
             held = {key for name in pending for key in self.batches[name]["keys"]}
             pending += [name async for name in self._submitted(key for key in self.waiting if key not in held)]
             left = sum(key not in held and key not in self.asked_here for key in self.waiting)
@@ -126,7 +126,7 @@ class BatchRun(Run):
         if left:
             raise self.stopped(left)
         for key in list(self.waiting):
-            reason = f"{self.reasons.get(key, 'no answer')} ({self.patience.max_attempts} batches)"
+            reason = f"{self.reasons.get(key, 'no answer')} ({self.retry.max_attempts} batches)"
             self._end(key, Completion(error=reason))
 
     # ---------------------------------------------------------------- handing over
@@ -315,7 +315,7 @@ class BatchRun(Run):
                 kind = _GoneError if failed.status == 404 else ModelError
                 raise kind(f"{self.server.config.model}: the Batch endpoint refused: {failed}") from None
             except RetryLater as later:
-                if attempt >= self.patience.max_attempts:
+                if attempt >= self.retry.max_attempts:
                     raise ModelError(
                         f"{self.server.config.model}: the Batch endpoint does not answer ({later}); run again to go on"
                     ) from None

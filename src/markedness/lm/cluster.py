@@ -23,9 +23,9 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from markedness.lm.base import Draw, ModelError, RequestFailed
-from markedness.lm.collect import Run
 from markedness.lm.config import TransformersModel
 from markedness.lm.local import LocalModel
+from markedness.lm.run import Run
 from markedness.records import Completion
 
 BATCHES_AT_ONCE = 1024
@@ -87,7 +87,8 @@ class ClusterRun(Run):
                 for place, answers in zip(block["place"], block["answers"], strict=True):
                     yield int(place), _ANSWERS.validate_json(answers)
         except ray.exceptions.RayError as error:
-            reason = str(getattr(error, "cause", None) or error).strip().splitlines()[-1]
+            cause = error.cause if isinstance(error, ray.exceptions.RayTaskError) else error
+            reason = str(cause).strip().splitlines()[-1]
             raise ModelError(f"{model.config.path}: a Ray worker failed: {reason}") from error
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -77,22 +78,63 @@ def _value_faults(value: Any, where: str, depth: int) -> Iterator[str]:
         yield f"{where}: is {type(value).__name__}, which JSON has not; put it in quotes"
 
 
-class Version(Strict):
-    """What a model is a version of: versions of one family are compared by size."""
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often and how long a request is tried."""
 
+    max_attempts: int = 8
+    """Attempts for one request, the first included."""
+    max_wait: float = 120.0
+    """Longest wait between two attempts, seconds, whatever the server asks for."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one stage run; see `Budget` and `OpenAIModel`."""
+
+    max_requests: int | None = None
+    max_cost: float | None = None
+    retry: RetryPolicy = RetryPolicy()
+    min_coverage: float = 0.0
+    """Below this coverage of the served alternatives a score is missing."""
+
+
+class ModelConfig(Strict):
+    """What the blocks of all backends hold: a model may be a version of a family, compared by size."""
+
+    backend: str
     family: str | None = None
     """Name of the family."""
     n_parameters: float | None = Field(default=None, gt=0)
     """Size of this version."""
 
+    @property
+    def limits(self) -> Limits:
+        """See `Limits`."""
+        return Limits()
 
-class Budget(Version):
+    @property
+    def priced_as(self) -> str | None:
+        """The name that ``prices`` has this model under; None: asking it costs nothing."""
+        return None
+
+    def source(self, audit: str) -> CorpusSource | None:
+        """The texts of one audit that exist already."""
+        return None
+
+
+class Budget(ModelConfig):
     """Limits at which a run stops cleanly; what was answered stays in the ledger."""
 
     max_requests: int | None = Field(default=None, ge=0)
     """Requests of one stage run."""
     max_cost: float | None = Field(default=None, ge=0)
     """In the currency of ``prices``."""
+
+    @property
+    def limits(self) -> Limits:
+        """Those of this block."""
+        return Limits(self.max_requests, self.max_cost)
 
 
 class TransformersModel(Budget):
@@ -179,6 +221,17 @@ class OpenAIModel(Budget):
         return self
 
     @property
+    def limits(self) -> Limits:
+        """Those of this block."""
+        retry = RetryPolicy(self.max_attempts, self.max_wait)
+        return Limits(self.max_requests, self.max_cost, retry, self.min_coverage)
+
+    @property
+    def priced_as(self) -> str:
+        """The name that the server knows the model by."""
+        return self.model
+
+    @property
     def url(self) -> str:
         """Where requests go."""
         return (self.base_url or DEFAULT_URL).rstrip("/")
@@ -203,7 +256,7 @@ class CorpusSource(Strict):
     """Our column -> one value for all rows, where their file has no such column."""
 
 
-class CorpusModel(Version):
+class CorpusModel(ModelConfig):
     """Texts that exist already: published data, human writing, generations made elsewhere."""
 
     backend: Literal["corpus"]
@@ -219,7 +272,7 @@ class CorpusModel(Version):
         return found
 
 
-class ScriptedModel(Version):
+class ScriptedModel(ModelConfig):
     """Answers from a rule of the audit's ``controls`` module: what nothing, and what something look like."""
 
     backend: Literal["scripted"]
@@ -229,9 +282,6 @@ class ScriptedModel(Version):
     """Another seed is another draw of the same rule."""
     strength: float = Field(default=1.0, ge=0)
     """Scales the planted effect; 0 is no effect."""
-
-
-ModelConfig = Annotated[TransformersModel | OpenAIModel | CorpusModel | ScriptedModel, Field(discriminator="backend")]
 
 
 class Price(Strict):

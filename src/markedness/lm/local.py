@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from markedness.lm import gguf, served_by
-from markedness.lm.base import Draw, ModelError, RequestFailed
+from markedness.lm.base import Draw, LanguageModel, ModelError, RequestFailed
 from markedness.lm.config import TransformersModel
 from markedness.lm.progress import tell
 from markedness.records import UNSUPPORTED, Completion, Prompt
@@ -32,7 +32,7 @@ SCORED = 4
 """Batches of prompts handed over together where they are scored: more of them have the same length."""
 
 
-class LocalModel:
+class LocalModel(LanguageModel):
     """One model of params.yaml with backend "transformers".
 
     Text is drawn in ``dtype_text``, token probabilities are read in ``dtype_scores``; each is loaded when first needed.
@@ -47,8 +47,6 @@ class LocalModel:
         The study's seed: another seed is another draw of every text.
     """
 
-    concurrency = 1
-
     def __init__(self, config: TransformersModel, root: Path, seed: int) -> None:
         self.config = config
         self.seed = seed
@@ -58,6 +56,7 @@ class LocalModel:
         self.root = root
         self.folder = root / config.path
         self._models: dict[str, Any] = {}
+        self._served_by: str | None = None
 
     # ---------------------------------------------------------------- without the model
 
@@ -120,9 +119,18 @@ class LocalModel:
         found = try_to_load_from_cache(self.config.path, "config.json", revision=self.config.revision)
         return Path(found if isinstance(found, str) else "")  # a folder's path where there is none: not readable
 
-    @cached_property
+    @property
     def served_by(self) -> str:
         """Hash of the weights in the folder, or the hub's commit; "" while neither is here."""
+        if self._served_by is None:
+            self._served_by = self._found()
+        return self._served_by
+
+    @served_by.setter
+    def served_by(self, who: str) -> None:
+        self._served_by = who
+
+    def _found(self) -> str:
         if self.folder.is_dir():
             return served_by.weights(self.folder, self.root / ".markedness" / "weights.json")
         if self.config.gguf_package:
@@ -150,7 +158,7 @@ class LocalModel:
         self.prepare(say)
         if not self.folder.is_dir() and not self._commit:
             self.load(self.config.dtype_text)
-        self.__dict__.pop("served_by", None)
+        self._served_by = None
 
     def check(self, say: Callable[[str], None] = tell) -> str:
         """Have everything in place that asking needs, and describe the model in a line."""
@@ -239,9 +247,6 @@ class LocalModel:
         return ModelError(f"{self.config.path}: cannot be loaded as a folder beside params.yaml or a hub id: {reason}")
 
     # ---------------------------------------------------------------- asking
-
-    async def probe(self, prompt: Prompt) -> None:
-        """No server is asked."""
 
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
         """Draw or score, in a thread of its own so that progress is shown meanwhile."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -52,8 +51,9 @@ class Sources:
     def _unknown(self) -> set[str]:
         """Keys that are no column of ours; returns ours that a reversed entry was meant for."""
         meant: set[str] = set()
-        for block in ("columns", "values", "constants"):
-            entries: Mapping[str, Any] = getattr(self.source, block)
+        source = self.source
+        blocks = (("columns", source.columns), ("values", source.values), ("constants", source.constants))
+        for block, entries in blocks:
             for name, given in entries.items():
                 if name in self.ours:
                     continue

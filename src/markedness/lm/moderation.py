@@ -7,33 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from markedness.lm import served_by
-from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
+from markedness.lm.base import Draw, LanguageModel, ModelError, RequestFailed, RetryLater
 from markedness.lm.endpoint import Endpoint
 from markedness.records import Completion, Prompt, ScoringService, TextScore
 
 TEST_TEXT = "This is a connection test."
 
 
-class ModerationServer:
+class ModerationServer(LanguageModel):
     """One attribute of one service; an answer's text is the score, a number in [0, 1]."""
-
-    batch_size = 1
 
     def __init__(self, service: ScoringService, where: str) -> None:
         self.service = service
         self.concurrency = service.concurrency
         bearer = service.protocol == "openai"
         self.endpoint = Endpoint(where, service.url, service.api_key_env or None, service.timeout, bearer=bearer)
+        self.served_by = served_by.server(service.url)
         self._probed = False
-
-    @property
-    def served_by(self) -> str:
-        """The URL."""
-        return served_by.server(self.service.url)
-
-    def unsupported(self, prompt: Prompt) -> str | None:
-        """Every text is scored."""
-        return None
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """What is sent, and which attribute is read."""

@@ -7,13 +7,14 @@ from typing import Any
 
 from markedness.lm import served_by
 from markedness.lm.answers import read_completion
-from markedness.lm.base import Draw, RequestFailed
+from markedness.lm.base import Draw, LanguageModel, RequestFailed
 from markedness.lm.config import OpenAIModel
 from markedness.lm.endpoint import Endpoint
+from markedness.lm.probe import probe_server
 from markedness.records import UNSUPPORTED, Completion, Prompt
 
 
-class OpenAIServer:
+class OpenAIServer(LanguageModel):
     """Chat or plain completions; token probabilities where the server serves ``top_logprobs``.
 
     Parameters
@@ -23,8 +24,6 @@ class OpenAIServer:
     seed
         The study's seed; sent, plus the sample's index, where the config says ``seed: true``.
     """
-
-    batch_size = 1
 
     def __init__(self, config: OpenAIModel, seed: int = 0) -> None:
         self.config = config
@@ -89,9 +88,7 @@ class OpenAIServer:
         """One test request, once; see `markedness.lm.probe.probe_server`."""
         if not self._probed:
             self._probed = True
-            from markedness.lm.probe import probe_server
-
-            await probe_server(self, prompt.sampling)
+            await probe_server(self, self.endpoint, prompt.sampling)
 
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
         """Ask for each draw; see `markedness.lm.base.LanguageModel.complete`."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
-from markedness.lm.openai_api import OpenAIServer
+from markedness.lm.base import Draw, LanguageModel, ModelError, RequestFailed, RetryLater
+from markedness.lm.endpoint import Endpoint
 from markedness.records import Completion, Message, Prompt, Sampling
 
 QUESTION = "This is a connection test. Reply with the word ok."
@@ -20,17 +20,19 @@ def probe_prompt(sampling: Sampling, candidates: tuple[str, ...] = ()) -> Prompt
     return Prompt("probe", "", (Message("user", QUESTION),), QUESTION, sampling, candidates=candidates)
 
 
-async def ask_once(server: OpenAIServer, sampling: Sampling, candidates: tuple[str, ...] = ()) -> Completion:
-    """The answer to the question, or the exception of `OpenAIServer.complete`."""
+async def ask_once(
+    model: LanguageModel, endpoint: Endpoint, sampling: Sampling, candidates: tuple[str, ...] = ()
+) -> Completion:
+    """The answer to the question, or the exception of `LanguageModel.complete`."""
     prompt = probe_prompt(sampling, candidates)
     try:
         async with asyncio.timeout(TIMEOUT):
-            return (await server.complete([Draw(prompt, 0, server.request(prompt))]))[0]
+            return (await model.complete([Draw(prompt, 0, model.request(prompt))]))[0]
     except TimeoutError:
-        raise RetryLater(f"{server.config.url}: no answer within {TIMEOUT:g} s", cause="late") from None
+        raise RetryLater(f"{endpoint.url}: no answer within {TIMEOUT:g} s", cause="late") from None
 
 
-async def probe_server(server: OpenAIServer, sampling: Sampling) -> None:
+async def probe_server(model: LanguageModel, endpoint: Endpoint, sampling: Sampling) -> None:
     """Ask once; ModelError where all other requests would end alike.
 
     A server that is busy or slow passes, and so does one whose test answer is empty: reasoning may use up so few
@@ -39,13 +41,13 @@ async def probe_server(server: OpenAIServer, sampling: Sampling) -> None:
     short = replace(sampling, max_tokens=min(MAX_TOKENS, sampling.max_tokens))
     for tried in (short, sampling):
         try:
-            await ask_once(server, tried)
+            await ask_once(model, endpoint, tried)
         except RequestFailed as failed:
             if failed.cause is None and failed.status in (400, 422) and tried is short and short != sampling:
                 continue
             if failed.cause is not None or failed.status in (400, 422):
-                raise ModelError(f"{server.endpoint.where}: {failed}; nothing else was asked") from None
+                raise ModelError(f"{endpoint.where}: {failed}; nothing else was asked") from None
         except RetryLater as later:
             if later.cause == "unreachable":
-                raise ModelError(f"{server.endpoint.where}: {later}; nothing was asked") from None
+                raise ModelError(f"{endpoint.where}: {later}; nothing was asked") from None
         return

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from markedness.lm import served_by
-from markedness.lm.base import Draw
+from markedness.lm.base import Draw, LanguageModel
 from markedness.records import Completion, Prompt
 
 Rule = Callable[[Prompt, np.random.Generator], str | Sequence[float] | Completion]
 """Prompt and generator -> a text, the candidates' ln probabilities, or a whole completion."""
 
 
-class ScriptedModel:
+class ScriptedModel(LanguageModel):
     """A model whose answers are a function of the prompt and a generator seeded by the draw.
 
     Parameters
@@ -33,7 +33,6 @@ class ScriptedModel:
     """
 
     batch_size = 256
-    concurrency = 1
 
     def __init__(self, name: str, rule: Rule, seed: int = 0, settings: Mapping[str, Any] | None = None) -> None:
         self.name = name
@@ -41,10 +40,6 @@ class ScriptedModel:
         self.seed = seed
         self.settings = dict(settings or {})
         self.served_by = served_by.rule(rule)
-
-    def unsupported(self, prompt: Prompt) -> str | None:
-        """A rule answers everything."""
-        return None
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """The prompt with its group: a rule may look at both."""
@@ -59,9 +54,6 @@ class ScriptedModel:
             **self.settings,
         }
 
-    async def probe(self, prompt: Prompt) -> None:
-        """No server is asked."""
-
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
         """Ask the rule, each draw with a generator of its own."""
         return [self._answer(draw) for draw in draws]
@@ -75,6 +67,3 @@ class ScriptedModel:
             return Completion(text=answer, finish_reason="stop", model=self.name)
         log_probs = tuple(float(value) for value in answer)
         return Completion(finish_reason="stop", log_probs=log_probs, estimator="exact", model=self.name)
-
-    async def close(self) -> None:
-        """Nothing is held."""

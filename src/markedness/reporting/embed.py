@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from markedness.files import StoreError
@@ -72,7 +73,7 @@ def embed(
 
 
 def _cell(value: Any) -> Any:
-    if hasattr(value, "item"):
+    if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else (None if value != value else str(value))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ScriptedModel, TransformersModel
 from markedness.lm.ledger import summary
 from markedness.reporting.embed import LONGEST_NAME, MOST_NAMES, shortened
 from markedness.reporting.results import Result, git, read
@@ -22,7 +22,7 @@ class Pages:
 
     store: Store
     audits: Sequence[str]
-    models: Mapping[str, Any]
+    models: Mapping[str, ModelConfig]
     """Name -> model config, the models to run in order."""
     cards: Mapping[str, Card]
     table_rows: int = 500
@@ -41,44 +41,39 @@ class Pages:
     @property
     def controls(self) -> list[str]:
         """The scripted models, shown beside every other."""
-        return [name for name, config in self.models.items() if config.backend == "scripted"]
+        return [name for name, config in self.models.items() if isinstance(config, ScriptedModel)]
 
 
 def lead(pages: Pages, model: str) -> str:
     """One sentence: who this is."""
     config = pages.models[model]
-    if config.backend == "scripted":
+    if isinstance(config, ScriptedModel):
         known = {
             "none": "as varied as one, but blind to the group. It shows what nothing looks like.",
             "planted": "it follows a known stereotype. It shows what something looks like.",
         }
         return f"A control, not a language model: {known.get(config.rule, 'its answers follow a rule.')}"
-    if config.backend == "corpus":
+    if isinstance(config, CorpusModel):
         return "Texts that existed already, measured like a model's answers."
-    name = getattr(config, "model", None) or Path(config.path).name
-    small = " A small base model: it shows the method at work, not the state of the art."
-    return f"{name}, asked {_backend(config)}.{small if getattr(config, 'gguf_package', None) else ''}"
+    if isinstance(config, OpenAIModel):
+        return f"{config.model}, asked over an OpenAI-compatible server, {_way(config.chat)}."
+    if isinstance(config, TransformersModel):
+        small = " A small base model: it shows the method at work, not the state of the art."
+        name = Path(config.path).name
+        return f"{name}, asked on this machine, {_way(config.chat)}.{small if config.gguf_package else ''}"
+    return f"{model}, asked through the backend {config.backend}."
 
 
-def _backend(config: Any) -> str:
-    kinds = {
-        "transformers": "on this machine",
-        "openai": "over an OpenAI-compatible server",
-        "scripted": "as a rule",
-        "corpus": "as texts",
-    }
-    chat = getattr(config, "chat", None)
-    kind = kinds.get(config.backend, config.backend)
-    return kind if chat is None else f"{kind}, {'as a chat' if chat else 'by continuing a text'}"
+def _way(chat: bool) -> str:
+    return "as a chat" if chat else "by continuing a text"
 
 
 def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
     """What was asked of which model when."""
     config = pages.models[model]
     facts = [("Backend", config.backend)]
-    revision = getattr(config, "revision", None) or getattr(config, "gguf_package", None)
-    if revision:
-        facts.append(("Weights", str(revision)))
+    if isinstance(config, TransformersModel) and (weights := config.revision or config.gguf_package):
+        facts.append(("Weights", weights))
     served, times = set(), []
     asked = []
     for audit in pages.audits:
