@@ -204,6 +204,37 @@ def test_batch_of_other_params_is_kept_for_the_run_that_asks_for_it(
         assert counts.answered == 7 and server.stats()["answered"] == 8
 
 
+def test_batch_that_the_endpoint_forgot_is_forgotten_with_a_sentence_and_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS, **BATCH)
+        with monkeypatch.context() as patch:
+            kill_at("while waiting", patch)
+            with pytest.raises(Killed):
+                run(params)
+        del server.batches["batch-1"]
+        said: list[str] = []
+        counts = pipeline.generate(params, "toy", "toy", said.append)
+    assert counts.answered == 7 and counts.failed == 0
+    assert under_way(params) == {}
+    (sentence,) = (line for line in said if "batch-1" in line)
+    assert "5 requests are asked again" in sentence and "may be paid for twice" in sentence
+
+
+def test_batch_endpoint_that_is_gone_itself_keeps_its_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS, **BATCH)
+        with monkeypatch.context() as patch:
+            kill_at("while waiting", patch)
+            with pytest.raises(Killed):
+                run(params)
+        server.no_batches = True
+        with pytest.raises(ModelError, match="the Batch endpoint refused"):
+            run(params)
+    assert len(under_way(params)) == 2
+
+
 def test_batch_budget_stops_the_handing_over(tmp_path: Path) -> None:
     with Server() as server:
         params = toy_study.study(tmp_path, server.url, TEXTS, max_requests=4, **BATCH)

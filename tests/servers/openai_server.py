@@ -67,6 +67,8 @@ class Server:
         """What becomes of the next batches: completed, expired, failed; completed when it runs out."""
         self.batch_answer: bytes | None = None
         """In place of every batch."""
+        self.no_batches = False
+        """The server has no Batch endpoint (any more)."""
         self.lost_outputs = 0
         """So many output files are gone when they are asked for."""
         self.batch_polls = 1
@@ -304,6 +306,8 @@ class Server:
             self.files[name] = multipart_file(headers["content-type"], body)
             return 200, {"id": name, "object": "file", "bytes": len(body), "created_at": 1, "filename": "in.jsonl",
                          "purpose": "batch", "status": "processed"}  # fmt: skip
+        if self.no_batches:
+            return 404, error("Not Found")
         if steps[0] == "batches" and self.batch_answer is not None:
             return 200, self.batch_answer
         if steps[0] == "files" and steps[-1] == "content" and self.lost_outputs:
@@ -323,6 +327,8 @@ class Server:
             return 200, batch
         if len(steps) == 1:
             return 200, {"object": "list", "data": list(self.batches.values()), "has_more": False}
+        if steps[1] not in self.batches:
+            return 404, error(f"No batch found with id '{steps[1]}'.")
         batch = self.batches[steps[1]]
         batch["polls"] += 1
         if batch["status"] == "in_progress" and batch["polls"] >= self.batch_polls:

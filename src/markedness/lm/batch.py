@@ -227,7 +227,12 @@ class BatchRun(Run):
     async def _merged(self, name: str) -> bool:
         """Whether the batch has ended; what it brought is then in the ledger or among the failures."""
         facts = self.batches[name]
-        batch = await self._call(partial(self._retrieve, facts["id"]))
+        try:
+            batch = await self._call(partial(self._retrieve, facts["id"]))
+        except _GoneError:
+            if name in self.tried:
+                raise  # made a moment ago: the next run looks again
+            return await self._forgotten(name)
         if batch.status not in ENDED:
             return False
         for file in (batch.output_file_id, batch.error_file_id):
@@ -247,6 +252,21 @@ class BatchRun(Run):
         # A batch with requests of other params than today's stays open, for the run that asks for them again.
         if all(key in self.planned or self.ledger.get(key) is not None for key in facts["keys"]):
             self.ledger.drop_batch(name)
+        return True
+
+    async def _forgotten(self, name: str) -> bool:
+        """Whether the endpoint's list lacks this batch of an earlier run too; its requests are then asked again."""
+        identity = await self._call(partial(self._find, name))
+        if identity is not None:
+            self._note(name, id=identity)
+            return False
+        facts = self.batches[name]
+        self.ledger.drop_batch(name)
+        if self.progress is not None:
+            self.progress.say(
+                f"{self.progress.title}: the Batch endpoint no longer has the batch {facts['id']}; its "
+                f"{len(facts['keys']):,} requests are asked again where they are needed, and may be paid for twice"
+            )
         return True
 
     async def _lines(self, file: str) -> list[bytes]:
