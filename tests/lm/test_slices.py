@@ -17,7 +17,7 @@ from openai_server import Server
 
 from markedness import audits, ledgers, pipeline
 from markedness.lm import served_by
-from markedness.lm.base import Draw
+from markedness.lm.base import Draw, draw_keys
 from markedness.lm.collect import collect
 from markedness.lm.config import TransformersModel
 from markedness.lm.database import LedgerError
@@ -114,8 +114,9 @@ def test_slice_that_is_a_link_into_a_cache_is_replaced_and_the_cache_unchanged(t
 
 @pytest.mark.parametrize(
     "damage",
-    [b"\xff\xfe\x00", b"{}", b"[1]", b"7", b"\x00" * 40, b'{"key": "zz", "answer": {}}', b"log_probs", b"key"],
-)
+    [b"\xff\xfe\x00", b"{}", b"[1]", b"7", b"\x00" * 40, b'{"key": "zz", "answer": {}}', b"log_probs", b"key",
+     b"year 9999", b"year 1", b"sample"],
+)  # fmt: skip
 def test_slice_line_that_cannot_be_read_is_named_and_its_answer_asked_again(tmp_path: Path, damage: bytes) -> None:
     with Server() as server:
         params = toy_study.study(tmp_path, server.url, TEXTS)
@@ -127,6 +128,13 @@ def test_slice_line_that_cannot_be_read_is_named_and_its_answer_asked_again(tmp_
             damage = orjson.dumps(row | {"answer": {"log_probs": 5}})
         elif damage == b"key":
             damage = orjson.dumps(row | {"request": row["request"] | {"prompt": "another"}})
+        elif damage == b"year 9999":
+            damage = orjson.dumps(row | {"answered": "9999-12-31T23:59:59-14:00"})
+        elif damage == b"year 1":
+            damage = orjson.dumps(row | {"asked": "0001-01-01T00:00:00+14:00"})
+        elif damage == b"sample":
+            key = draw_keys(row["served_by"], row["request"], range(2**63, 2**63 + 1)).hex()
+            damage = orjson.dumps(row | {"sample": 2**63, "key": key})
         slice_of(params).write_bytes(b"".join([*lines[:2], damage + b"\n", *lines[3:]]))
         counts, said = run(params)
     assert any("line 3 cannot be read; its answer will be asked for again" in line for line in said)

@@ -136,7 +136,7 @@ def _rows(ledger: Ledger, path: Path, entered: Entered, adopt: Adopt) -> Iterato
             if version not in (1, KEY_VERSION):
                 raise LedgerError(f"{path}: line {number} is of format version {version}; install a newer markedness")
             row = _row(content, adopt)
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError):  # the last: year 9999 beyond UTC
             entered.faults.append(f"{path}: line {number} cannot be read; its answer will be asked for again")
             continue
         if row is None:
@@ -159,7 +159,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _row(content: Mapping[str, Any], adopt: Adopt) -> Row | None:
     """A decoded line, every field checked; None where it is not known who answered. ValueError and its like."""
     request, sample = content["request"], content["sample"]
-    if not isinstance(request, dict) or type(sample) is not int:
+    if not isinstance(request, dict) or type(sample) is not int or not 0 <= sample < 2**63:
         raise ValueError("no request")
     sorted_request = orjson.dumps(request, option=orjson.OPT_SORT_KEYS)
     given = content["key"]
