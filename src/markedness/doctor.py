@@ -13,6 +13,7 @@ from typing import Literal
 import pandas as pd
 
 from markedness import pipeline
+from markedness.lm import gguf
 from markedness.lm.base import ModelError, RequestFailed, RetryLater
 from markedness.lm.config import CorpusModel, OpenAIModel, TransformersModel
 from markedness.params import Params
@@ -157,7 +158,7 @@ def _local(params: Params, name: str, config: TransformersModel) -> Finding:
         return Finding("fault", where, f"needs {' and '.join(missing)}: pip install 'markedness[local]'")
     if (params.root / config.path / "config.json").is_file():
         return Finding("ok", where, f"weights in {config.path}")
-    if config.gguf_package and importlib.util.find_spec(config.gguf_package) is not None:
+    if config.gguf_package and gguf.find(config.gguf_package) is not None:
         return Finding("ok", where, f"is converted from {config.gguf_package} by the first run")
     if config.gguf_package:
         return Finding("fault", where, f"no weights in {config.path}; install {config.gguf_package} to convert them")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import shutil
 import sys
 import threading
 import time
-import types
 from collections import namedtuple
 from pathlib import Path
 
@@ -15,24 +16,65 @@ import pytest
 from markedness.lm import gguf
 from markedness.lm.base import ModelError
 
+CONTENT = b"GGUF456789"
+
+
+def install(folder: Path, name: str, files: dict[str, bytes], requires: str = "") -> None:
+    """A distribution of these files, as pip leaves it in a folder of sys.path."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    needs = f"Requires-Dist: {requires}\n" if requires else ""
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}")
+    for file, content in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(content)
+    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A package of ten bytes of weights; gguf and accelerate stand beside it."""
-    chunk = tmp_path / "chunk"
-    chunk.write_bytes(b"0123456789")
-    module = types.ModuleType("toy_weights")
-    module.MODEL_NAME = "toy.gguf"  # type: ignore[attr-defined]
-    module.chunk_paths = lambda: [chunk]  # type: ignore[attr-defined]
-    for name in ("toy_weights", "gguf", "accelerate"):
-        monkeypatch.setitem(sys.modules, name, module)
+    """A package with ten bytes of weights in two parts, which fails when it is imported."""
+    site = tmp_path / "site"
+    own = {
+        "toy_weights/__init__.py": b"raise RuntimeError('executed')",
+        "toy_weights/data/toy.gguf.part00": CONTENT[:6],
+        "toy_weights/data/SHA256SUMS": f"{hashlib.sha256(CONTENT).hexdigest()}  toy.gguf\n".encode(),
+    }
+    install(site, "toy_weights", own, "toy-weights-part1==1.0")
+    install(site, "toy_weights_part1", {"toy_weights_part1/data/toy.gguf.part01": CONTENT[6:]})
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     return "toy_weights"
+
+
+def test_package_is_read_from_its_list_of_files_and_not_executed(package: str, tmp_path: Path) -> None:
+    weights = gguf.find(package)
+    assert weights is not None and (weights.file, weights.version) == ("toy.gguf", "1.0")
+    weights.assemble(tmp_path / "toy.gguf")
+    assert (tmp_path / "toy.gguf").read_bytes() == CONTENT
+    assert "toy_weights" not in sys.modules
+
+
+def test_package_with_a_changed_part_is_refused(package: str, tmp_path: Path) -> None:
+    (tmp_path / "site/toy_weights_part1/data/toy.gguf.part01").write_bytes(b"XXXX")
+    weights = gguf.find(package)
+    assert weights is not None
+    with pytest.raises(ModelError, match="damaged; install it again"):
+        weights.assemble(tmp_path / "toy.gguf")
+
+
+@pytest.mark.parametrize("name", ["antigravity", "http.server", "os", "numpy", "../evil", "", "toy weights"])
+def test_module_that_is_no_package_of_weights_is_refused_without_importing_it(name: str, tmp_path: Path) -> None:
+    before = set(sys.modules)
+    with pytest.raises(ModelError, match="holds no single GGUF file"):
+        gguf.convert(name, tmp_path / "toy")
+    assert {"antigravity", "http.server"}.isdisjoint(set(sys.modules) - before)
 
 
 def test_two_that_convert_at_once_convert_once(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def slowly(weights, folder, source) -> None:
+    def slowly(weights: gguf.Weights, folder: Path) -> None:
         calls.append(folder)
         time.sleep(0.2)
         (folder / "config.json").write_text("{}")
@@ -48,7 +90,7 @@ def test_two_that_convert_at_once_convert_once(package: str, tmp_path: Path, mon
 
 
 def test_conversion_that_breaks_leaves_nothing(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(weights, folder, source) -> None:
+    def breaks(weights: gguf.Weights, folder: Path) -> None:
         (folder / "model.safetensors").write_bytes(b"half")
         raise OSError(28, "No space left on device")
 

