@@ -135,6 +135,30 @@ class BreakingServer:
                     connection.shutdown(socket.SHUT_WR) if self.broken else None
 
 
+class EndlessServer(BreakingServer):
+    """Answers with bytes for as long as the other side takes them."""
+
+    def serve(self) -> None:
+        connection, _ = self.socket.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+            try:
+                while self.left > 0:
+                    connection.sendall(b"x" * 65536)
+                    self.left -= 1
+            except OSError:
+                self.broken = b"the other side left"
+
+
+def test_get_of_an_endless_download_stops_beyond_the_pinned_size_and_says_so(tmp_path: Path) -> None:
+    server = EndlessServer(b"", times=16_000)  # 1 GB, unless the other side leaves
+    path = pin(tmp_path, "a.csv", server.url)
+    (error,) = corpora.get(tmp_path, say=lambda _: None)
+    assert "more than the pinned 11 bytes came" in str(error)
+    assert not path.exists() and list(path.parent.iterdir()) == [path.with_name("a.csv.dvc")]
+
+
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No wait between attempts."""

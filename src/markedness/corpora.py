@@ -171,13 +171,18 @@ def _download(pin: Pin) -> None:
 
 
 def _chunks(url: str, size: int) -> Iterator[bytes]:
-    """The body behind a URL, of ``size`` bytes where the server does not say; _BrokenError where it is not whole."""
+    """The body behind a URL, at most ``size`` bytes and one chunk; _BrokenError where it is not whole or longer.
+
+    Where the server does not say how long it is, it has to have ``size`` bytes.
+    """
     received = 0
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:
             expected = 0 if response.chunked else size if response.length is None else response.length
             while chunk := response.read(_CHUNK):
                 received += len(chunk)
+                if received > size:
+                    raise _BrokenError(f"more than the pinned {size:,} bytes came, so it is another file", False)
                 yield chunk
     except urllib.error.HTTPError as error:
         raise _BrokenError(f"HTTP {error.code}", error.code in (408, 429) or error.code >= 500) from error
