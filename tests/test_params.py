@@ -51,6 +51,33 @@ def test_load_of_a_faulty_file_names_the_path(tmp_path: Path, text: str, expecte
     assert expected in faults(tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("seed: true", "seed: expected a number, not true or false (given: True)"),
+        ("tolerated_failures: false", "tolerated_failures: expected a number, not true or false (given: False)"),
+        ("report: {examples: true}", "report.examples: expected a number"),
+        ("personas: {generate: {samples: true}}", "personas.generate.samples: expected a number"),
+        ("homogeneity: {generate: {samples: true}}", "homogeneity.generate.samples: expected a number"),
+        ("homogeneity: {clean: {word_limits: {a: true}}}", "homogeneity.clean.word_limits: expected a number"),
+        ("prices: {m: {input: true, output: 1}}", "prices.m.input: expected a number"),
+        ("personas: {evaluate: {z_threshold: -1}}", "personas.evaluate.z_threshold: "),
+        ("personas: {evaluate: {n_resamples: 1000000000}}", "personas.evaluate.n_resamples: is more than 1,000,000"),
+        ("guise: {evaluate: {n_permutations: 1000001}}", "guise.evaluate.n_permutations: is more than 1,000,000"),
+        ("compare: {n_resamples: 99999999}", "compare.n_resamples: is more than 1,000,000"),
+        ("personas: false", "personas: expected a mapping"),
+        ("personas: []", "personas: expected a mapping"),
+        ("personas: {generate: false}", "personas.generate: expected a mapping"),
+        ("personas: {axes: []}", "personas.axes: "),
+        ("personas: {axes: false}", "personas.axes: "),
+        ("personas: {axes: {}}", "personas.axes: names no axis"),
+    ],
+)
+def test_load_of_a_value_that_nobody_means_is_one_sentence(tmp_path: Path, text: str, expected: str) -> None:
+    message = faults(tmp_path, MODELS + text)
+    assert expected in message and len(message.splitlines()) == 1
+
+
 @pytest.mark.parametrize("audit", ["personas", "homogeneity", "annotation"])
 def test_load_of_an_axis_without_unmarked_value_is_a_fault(tmp_path: Path, audit: str) -> None:
     text = MODELS + f"{audit}: {{axes: {{race: {{values: {{A: {{}}, B: {{}}}}}}}}}}"

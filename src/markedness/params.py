@@ -16,7 +16,7 @@ from markedness.credentials import carries_a_secret, hide, secret_places
 from markedness.lm import backends
 from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, TransformersModel
 from markedness.naming import axes_faults, model_fault, repeated
-from markedness.records import AuditError, Axes, Strict
+from markedness.records import FIELD_FAULT, AuditError, Axes, Strict
 
 
 class ParamsError(AuditError):
@@ -52,10 +52,10 @@ class TrackParams(Strict):
     experiment: str = "markedness"
 
 
-class _Study(BaseModel):
+class _Study(Strict):
     """The top level of params.yaml but for the audits' own blocks."""
 
-    model_config = ConfigDict(allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(defer_build=True)
 
     audits: list[str] = Field(default_factory=lambda: list(AUDITS), min_length=1)
     run: list[str] = Field(default_factory=list)
@@ -160,7 +160,7 @@ def load(path: Path | str = "params.yaml") -> Params:
         faults += _replaced_by_stages(study.models, path.resolve().parent)
     stages: dict[tuple[str, str], Any] = {}
     for audit in AUDITS:
-        block = raw.get(audit) or {}
+        block = {} if raw.get(audit) is None else raw[audit]
         if not isinstance(block, dict):
             faults.append(f"{audit}: expected a mapping with {', '.join(('axes', *STAGES))}")
             continue
@@ -210,7 +210,10 @@ def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]
         if key != "axes" and key not in STAGES
     ]
     axes: Axes | None = None
-    if block.get("axes"):  # none given: the audit's own
+    own = spec(audit).params("generate").model_fields.get("axes")
+    if block.get("axes") == {} and own is not None and own.default:
+        faults.append(f"{audit}.axes: names no axis; leave it out for the audit's own, or name one")
+    elif block.get("axes") is not None:
         try:
             axes = TypeAdapter(Axes).validate_python(block["axes"])
         except ValidationError as error:
@@ -219,7 +222,7 @@ def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]
             faults += [f"{audit}.axes.{fault}" for fault in axes_faults(axes, spec(audit).corpus)]
     for name in STAGES:
         kind = spec(audit).params(name)
-        given = block.get(name) or {}
+        given = {} if block.get(name) is None else block[name]
         if not isinstance(given, dict):
             faults.append(f"{audit}.{name}: expected a mapping; known: {', '.join(_known(kind))}")
             continue
@@ -259,8 +262,9 @@ def _lines(error: ValidationError, prefix: tuple[str, ...], kind: type[BaseModel
         if fault["type"] == "union_tag_not_found":
             yield f"{where}.backend: is missing; one of {', '.join(sorted(tags))}"
             continue
-        message = fault["msg"].removeprefix("Value error, ")
-        given = fault["input"]
+        message, given = fault["msg"].removeprefix("Value error, "), fault["input"]
+        if fault["type"] == FIELD_FAULT:
+            where, given = ".".join((*prefix, *steps, fault["ctx"]["field"])), fault["ctx"]["given"]
         secret = isinstance(given, str) and carries_a_secret(given)
         shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) and not secret else ""
         yield f"{where}: {message}{shown}" if where else message

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from markedness.param_numbers import number_fault
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -44,10 +47,25 @@ class AuditError(Exception):
 # ---------------------------------------------------------------- params shared by audits
 
 
+FIELD_FAULT = "field_fault"
+"""Type of an error that names its field itself, as ``field``, and what was given, as ``given``."""
+
+
 class Strict(BaseModel):
-    """Base of every params block: frozen; an unknown key is an error, and so is a number that is not finite."""
+    """Base of every params block: frozen; an unknown key is an error.
+
+    So are a number that is not finite, true or false in place of a number, and an absurd number of replicates.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_are_numbers(cls, given: object) -> object:
+        for name, value in given.items() if isinstance(given, dict) else ():
+            if name in cls.model_fields and (reason := number_fault(name, value, cls.model_fields[name].annotation)):
+                raise PydanticCustomError(FIELD_FAULT, "{reason}", {"field": name, "reason": reason, "given": value})
+        return given
 
 
 class Value(Strict):
