@@ -23,7 +23,7 @@ AUDITS = tuple(sorted(path.parent.name for path in (ROOT / "src" / PACKAGE / "au
 
 # stage -> the function that runs it, and the modules of an audit that it calls by name
 STAGES = {
-    "generate": ("pipeline:generate", ("generate", "controls")),
+    "generate": ("generation:generate", ("generate", "controls")),
     "clean": ("pipeline:clean", ("clean",)),
     "featurize": ("pipeline:featurize", ("featurize",)),
     "evaluate": ("pipeline:evaluate", ("evaluate", "figures")),
@@ -33,7 +33,9 @@ STAGES = {
 }
 ROOMS = ("design", "language", "estimators")
 """Folders that every audit has, named whole: the audits differ in the modules inside."""
-CARRIERS = {"pipeline", "store", "files", "params", "cli", "audits", "audits.base"}
+CARRIERS = {
+    "pipeline", "generation", "store", "files", "working_tree", "params", "plugins", "cli", "audits", "audits.base",
+}  # fmt: skip
 """Modules below the package that bring stages, files and params together and compute nothing that is measured."""
 
 
@@ -135,7 +137,7 @@ def dependencies(stage: str) -> list[str]:
     everywhere = closure(used(*entry.split(":")) - {entry.split(":")[0]})
     if entry.split(":")[0] not in CARRIERS:
         everywhere.add(ROOT / "src" / PACKAGE / f"{entry.split(':')[0]}.py")
-    by_audit = "pipeline:" in entry
+    by_audit = stage in ("generate", "clean", "featurize", "evaluate")
     paths = set(map(relative, everywhere))
     own: dict[str, set[str]] = {}
     for audit in AUDITS:

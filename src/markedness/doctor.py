@@ -12,7 +12,7 @@ from typing import Literal
 
 import pandas as pd
 
-from markedness import pipeline
+from markedness import generation
 from markedness.lm import gguf
 from markedness.lm.base import ModelError, RequestFailed, RetryLater
 from markedness.lm.config import CorpusModel, OpenAIModel, TransformersModel
@@ -77,7 +77,7 @@ def without_requests(params: Params, names: Sequence[str]) -> Iterator[Finding]:
 
 
 def _price(params: Params, name: str, config: OpenAIModel) -> Finding:
-    price = pipeline.price_of(params, name)
+    price = generation.price_of(params, name)
     if price is not None:
         return Finding("ok", f"prices.{config.model}", f"{price.input:g} in, {price.output:g} out per million tokens")
     add = f"add 'prices: {{{config.model}: {{input: ..., output: ...}}}}'"
@@ -94,7 +94,7 @@ def _price(params: Params, name: str, config: OpenAIModel) -> Finding:
 def _prompts(params: Params, audit: str) -> Finding:
     """The first round of an audit's prompts, which reads every stimulus it needs."""
     try:
-        prompts = next(pipeline.prompt_rounds(params, Store(params.root), audit), None) or []
+        prompts = next(generation.prompt_rounds(params, Store(params.root), audit), None) or []
     except AuditError as error:
         return Finding("fault", audit, str(error))
     if not prompts:
@@ -113,7 +113,7 @@ def _corpora(params: Params, name: str, config: CorpusModel) -> Iterator[Finding
     for audit in sorted(sources):
         where = f"models.{name}.{audit}"
         try:
-            rows = pipeline.corpus_rows(params, Store(params.root), audit, name)
+            rows = generation.corpus_rows(params, Store(params.root), audit, name)
         except AuditError as error:
             yield Finding("fault", where, str(error).removeprefix(where).lstrip(".: "))
             continue

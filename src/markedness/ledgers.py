@@ -20,7 +20,8 @@ from markedness.lm.local import LocalModel
 from markedness.lm.plan import Answers
 from markedness.lm.progress import tell
 from markedness.params import Params
-from markedness.store import Store, main_tree
+from markedness.store import Store
+from markedness.working_tree import main_tree
 
 FAULTS_SHOWN = 10
 """Rows that cannot be read and are named one by one."""

@@ -16,7 +16,7 @@ import yaml
 
 from markedness.credentials import hide
 from markedness.reporting.results import git
-from markedness.store import main_tree
+from markedness.working_tree import main_tree
 
 NAME_LIMIT = 250
 """Letters of a name in MLflow."""

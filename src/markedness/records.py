@@ -1,7 +1,4 @@
-"""The nouns of the project: what is asked, what comes back, what a stage hands on.
-
-Nothing here reads a file, asks a model or knows an audit.
-"""
+"""What is asked, what comes back, what a stage hands on; nothing here reads a file, asks a model or knows an audit."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ class Status(StrEnum):
 
 
 class AuditError(Exception):
-    """Something a user can mend: one sentence with the place and the remedy."""
+    """A fault that the user can correct: one sentence with the place and the remedy."""
 
 
 # ---------------------------------------------------------------- params shared by audits

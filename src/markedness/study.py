@@ -19,8 +19,9 @@ from markedness.params import Params
 from markedness.records import FeatureTables, Strict, Unsupported
 from markedness.reporting.results import Result, read
 from markedness.results import words
-from markedness.store import Store, main_tree
-from markedness.tracking import AuditRun, DataSet, ModelRun
+from markedness.store import Store
+from markedness.tracked import AuditRun, DataSet, ModelRun
+from markedness.working_tree import main_tree
 
 Report = Callable[[str], None]
 

@@ -14,7 +14,6 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from urllib.parse import urlsplit
 from markedness.credentials import hide
 from markedness.provenance import NAME_LIMIT, flat, mlflow_name, public, short_name, shown_address
 from markedness.records import AuditError
+from markedness.tracked import DataSet, ModelRun
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -41,72 +41,6 @@ _VALUE_LIMIT = 5000
 
 class TrackingError(AuditError):
     """The tracking server cannot be reached, or refused."""
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """One file that went into a run."""
-
-    name: str
-    digest: str
-    """DVC's hash of it, an MD5 (".dir" after a folder's)."""
-    path: str
-    """Relative to the study."""
-    origin: Mapping[str, str] = field(default_factory=dict)
-    """Where a copy of the study is to be had: url, rev."""
-
-
-@dataclass(frozen=True)
-class AuditRun:
-    """One audit of one model: a child run."""
-
-    audit: str
-    metrics: Mapping[str, float]
-    headline: Sequence[str]
-    """Keys of ``metrics`` that stand in the runs table and on the Models page."""
-    params: Mapping[str, Any]
-    folder: Path
-    """results/<audit>/<model>."""
-    datasets: Sequence[DataSet] = ()
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ModelRun:
-    """One model: a parent run and a logged model."""
-
-    model: str
-    params: Mapping[str, Any]
-    tags: Mapping[str, str]
-    audits: Sequence[AuditRun]
-    report: Path | None = None
-    """reports/<model>.html."""
-    name: str = ""
-    """Of the run, by what changed; the model's unless given."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of what was asked and of what came out; equal ones are logged once.
-
-        The report and the commit are left out: they change without any result changing.
-        """
-        content = {
-            "model": self.model,
-            "params": flat(self.params),
-            "audits": {
-                audit.audit: {
-                    "params": flat(audit.params),
-                    "datasets": sorted((d.name, d.digest) for d in audit.datasets),
-                    "results": {
-                        path.relative_to(audit.folder).as_posix(): sha256(path.read_bytes()).hexdigest()
-                        for path in sorted(audit.folder.rglob("*"))
-                        if path.is_file()
-                    },
-                }
-                for audit in self.audits
-            },
-        }
-        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def address(root: Path) -> str:

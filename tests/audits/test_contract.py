@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from markedness import audits, params, pipeline
+from markedness import audits, generation, params, pipeline
 from markedness.naming import axes_faults
 from markedness.params import Params
 from markedness.records import GENERATION_COLUMNS, Axis, Features, FeatureTables, Status, Value
@@ -89,7 +89,7 @@ class Study:
         return audits.spec(self.audit)
 
     def evaluate(self) -> Evaluation:
-        rng = pipeline.generator(self.params, self.audit, "evaluate")
+        rng = generation.generator(self.params, self.audit, "evaluate")
         return self.spec.evaluate(self.features(), self.params.stage(self.audit, "evaluate"), rng)
 
 

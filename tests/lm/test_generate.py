@@ -17,7 +17,7 @@ import toy_study
 import yaml
 from openai_server import Server
 
-from markedness import audits, pipeline
+from markedness import audits, generation, pipeline
 from markedness import params as params_file
 from markedness.lm.base import ModelError
 from markedness.lm.plan import Counts
@@ -182,17 +182,17 @@ def test_generate_dry_run_says_requests_tokens_and_cost_and_asks_nothing(tmp_pat
     with Server() as server:
         price = {"toy-model": {"input": 1, "output": 2}}
         params = toy_study.study(tmp_path, server.url, [f"12345 {i:02}" for i in range(10)], samples=3, prices=price)
-        pipeline.forecast(params, "toy", "toy", said.append)
+        generation.forecast(params, "toy", "toy", said.append)
         assert server.connections == 0 and not (tmp_path / "data").exists()
         assert "30 requests, 0 of them in the ledger, 30 to be asked" in said[0]
         assert "about 60 tokens in" in said[1] and "at most 270 out" in said[1] and "at most 0.0006" in said[1]
         run(params)
         said.clear()
-        pipeline.forecast(params, "toy", "toy", said.append)
+        generation.forecast(params, "toy", "toy", said.append)
         assert "30 of them in the ledger, 0 to be asked" in said[0]
         params = toy_study.study(tmp_path / "b", server.url, ["a"])
         said.clear()
-        pipeline.forecast(params, "toy", "toy", said.append)
+        generation.forecast(params, "toy", "toy", said.append)
         assert "cost unknown" in said[1]
 
 

@@ -15,7 +15,7 @@ import pytest
 import toy_study
 from openai_server import Server
 
-from markedness import audits, ledgers, pipeline
+from markedness import audits, generation, ledgers, pipeline
 from markedness.lm import served_by
 from markedness.lm.base import Draw, draw_keys
 from markedness.lm.collect import collect
@@ -26,7 +26,8 @@ from markedness.lm.local import LocalModel
 from markedness.lm.plan import Counts
 from markedness.lm.scripted import ScriptedModel
 from markedness.records import Prompt
-from markedness.store import Store, main_tree
+from markedness.store import Store
+from markedness.working_tree import main_tree
 
 TEXTS = ["one", "two", "three"]
 
@@ -302,7 +303,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import toy_study
-from markedness import pipeline
+from markedness import generation, pipeline
 params = toy_study.study(Path(sys.argv[1]), sys.argv[2], ["one", "two", "three"], samples=int(sys.argv[3]))
 counts = pipeline.generate(params, "toy", "toy", lambda line: None)
 print(counts.requested, counts.answered)
@@ -344,8 +345,8 @@ def test_answers_that_another_run_gives_up_are_asked_here(tmp_path: Path) -> Non
     with Server() as server:
         params = toy_study.study(tmp_path, server.url, TEXTS)
         with Ledger(Store(tmp_path).ledger_database("toy")) as other:
-            language_model = pipeline.load_model(params, "toy", "toy")
-            plans = list(pipeline._plans(params, Store(tmp_path), "toy", language_model, other))
+            language_model = generation.load_model(params, "toy", "toy")
+            plans = list(generation.plans(params, Store(tmp_path), "toy", language_model, other))
             assert other.claim(plans[0].keys).all()
             with pytest.MonkeyPatch.context() as patch:
                 looked: list[float] = []

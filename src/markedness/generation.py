@@ -1,0 +1,239 @@
+"""Generate as it runs: the audit's rounds of prompts, the model or corpus that answers, the ledger, the table."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from markedness import audits, ledgers
+from markedness.lm.backends import Setting, backend
+from markedness.lm.base import LanguageModel, ModelError
+from markedness.lm.collect import ask
+from markedness.lm.config import CorpusModel, OpenAIModel, Price
+from markedness.lm.corpus import read_corpus
+from markedness.lm.costs import BYTES_PER_TOKEN, Meter, cost, expected_tokens
+from markedness.lm.ledger import Ledger
+from markedness.lm.plan import Answers, Counts, Plan
+from markedness.lm.progress import Progress, tell
+from markedness.params import Params
+from markedness.records import UNSUPPORTED, AuditError, Prompt
+from markedness.store import Store
+from markedness.tables import completion_rows, generation_schema, unsupported_generations
+
+Report = Callable[[str], None]
+
+
+def _silent(sentence: str) -> None:
+    """For who reads a corpus without telling anyone."""
+
+
+REASONS_SAID = 20
+"""Reasons of failures that the output names."""
+
+
+class StageError(AuditError):
+    """A stage returned something that breaks the contract, or has nothing to work on."""
+
+
+def generator(params: Params, audit: str, stage: str, *more: str) -> np.random.Generator:
+    """The seeded generator of one stage: the same for every model, so that all are asked the same."""
+    label = "/".join((str(params.seed), audit, stage, *more))
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big"))
+
+
+def generate(params: Params, audit: str, model: str, say: Report = tell) -> Counts:
+    """Ask the model, or read its corpus, and write data/generations/<audit>/<model>.parquet."""
+    store = Store(params.root)
+    config = params.model(model)
+    if isinstance(config, CorpusModel):
+        rows = corpus_rows(params, store, audit, model, say)
+        _say_unwatched(params, audit, model, say)
+        store.write_table("generations", audit, model, rows)
+        store.write_bytes(store.ledger_path(audit, model), b"")  # DVC expects the file of every model
+        unsupported = int(rows["finish_reason"].eq(UNSUPPORTED).fillna(False).sum())
+        counts = Counts(len(rows) - unsupported, len(rows) - unsupported, unsupported=unsupported)
+    else:
+        with ledgers.opened(params, audit, model, say) as ledger:
+            try:
+                asked, counts = asyncio.run(_ask(params, store, audit, model, ledger, say))
+            except KeyboardInterrupt:
+                say(f"{audit} {model}: interrupted; {len(ledger):,} answers are in the ledger, run again to go on")
+                raise
+            least = config.limits.min_coverage
+            served: Counter[tuple[str | None, str | None]] = Counter()
+            if counts.answered or not counts.failed:
+                columns = generation_schema([prompt for prompts, _ in asked for prompt in prompts])
+                store.write_rows("generations", audit, model, _all_rows(asked, least, served), columns)
+                ledgers.write_slice(params, audit, model, ledger, [answers for _, answers in asked])
+        if len(served) > 1:
+            versions = ", ".join(f"{name} {mark} {times:,} times" for (name, mark), times in served.most_common(5))
+            say(f"{audit} {model}: the server changed, it reports {len(served)} fingerprints: {versions}")
+    say(
+        f"{audit} {model}: {counts.requested:,} requested, {counts.answered:,} answered "
+        f"({counts.from_ledger:,} of them from the ledger), {counts.failed:,} failed"
+        + (f", {counts.unsupported:,} unsupported" if counts.unsupported else "")
+    )
+    if counts.empty:
+        say(
+            f"{audit} {model}: {counts.empty:,} answers were paid for but are empty ({counts.empty_from_ledger:,} of "
+            "them earlier); they are in the ledger and not asked for again: raise max_tokens, or remove them by "
+            f"'markedness ledger prune --model {model} --empty --yes'"
+        )
+    for reason, times in counts.reasons.most_common(REASONS_SAID):
+        say(f"{audit} {model}: failed {times:,} times: {reason}")
+    if len(counts.reasons) > REASONS_SAID:
+        say(f"{audit} {model}: and for {len(counts.reasons) - REASONS_SAID} more reasons; see the column error")
+    if counts.failed and not counts.answered:
+        raise StageError(
+            f"{audit} {model}: all {counts.failed:,} requests failed, so that nothing was written and earlier results "
+            "stay; remove the cause named above and run again"
+        )
+    return counts
+
+
+def corpus_rows(params: Params, store: Store, audit: str, model: str, say: Report = _silent) -> pd.DataFrame:
+    """Texts that exist already, as generations; says which groups were found."""
+    spec = audits.spec(audit)
+    stage_params = params.stage(audit, "generate")
+    source = params.model(model).source(audit)
+    if source is None:
+        return unsupported_generations(f"models.{model} names no texts for {audit}; add models.{model}.{audit}.path")
+    axes = params.axes(audit)
+    corpus = read_corpus(source, params.root, f"models.{model}.{audit}", axes, spec.corpus)
+    rows = corpus.rows
+    if spec.complete_corpus is not None:
+        rows = spec.complete_corpus(rows, store.stimuli(audit), stage_params)
+    for sentence in corpus.summary(rows["group"], axes):
+        say(f"{audit} {model}: {sentence}")
+    return rows
+
+
+def _say_unwatched(params: Params, audit: str, model: str, say: Report) -> None:
+    """DVC reruns a stage only for the files that dvc.yaml names: say so where a corpus is none of them."""
+    source = params.model(model).source(audit)
+    watched = params.root / "data" / "corpora" / "own"
+    if source is None or "DVC_STAGE" not in os.environ or watched in (params.root / source.path).parents:
+        return
+    say(
+        f"{audit} {model}: DVC does not watch {source.path}; after a change of it run 'dvc repro --force "
+        f"generate@{audit}-{model}', or keep it under data/corpora/own"
+    )
+
+
+Rounds = list[tuple[Sequence[Prompt], Answers]]
+
+
+def prompt_rounds(params: Params, store: Store, audit: str) -> Generator[list[Prompt], Any, None]:
+    """The audit's rounds of prompts."""
+    rng = generator(params, audit, "generate")
+    return audits.spec(audit).prompts(store.stimuli(audit), params.stage(audit, "generate"), rng)
+
+
+def plans(params: Params, store: Store, audit: str, language_model: LanguageModel, ledger: Ledger) -> Iterator[Plan]:
+    """The plan of each round; whoever takes the next one has seen to the answers of the one before."""
+    rounds = prompt_rounds(params, store, audit)
+    prompts = next(rounds, None)
+    while prompts is not None:
+        plan = Plan(language_model, prompts, ledger)
+        yield plan
+        try:
+            prompts = rounds.send(Answers(plan))
+        except StopIteration:
+            return
+
+
+def _complete(params: Params, store: Store, audit: str, language_model: LanguageModel, ledger: Ledger) -> bool:
+    """Whether the ledger has every answer of every round."""
+    return all(not len(plan.missing) for plan in plans(params, store, audit, language_model, ledger))
+
+
+async def _ask(
+    params: Params, store: Store, audit: str, model: str, ledger: Ledger, say: Report
+) -> tuple[Rounds, Counts]:
+    """Drive the audit's rounds of prompts through the model and the ledger."""
+    config = params.model(model)
+    price = price_of(params, model)
+    limits = config.limits
+    if limits.max_cost is not None and price is None:
+        raise ModelError(f"models.{model}.max_cost: the price of {config.priced_as} is unknown; add it under prices")
+    meter = Meter(price, limits.max_requests, limits.max_cost)
+    language_model = load_model(params, audit, model)
+    counts = Counts()
+    asked: Rounds = []
+    try:
+        ledgers.identify(language_model, ledger, lambda: _complete(params, store, audit, language_model, ledger), say)
+        with Progress(f"{audit} {model}", say) as progress:
+            for plan in plans(params, store, audit, language_model, ledger):
+                if not asked and not plan.known + plan.known_empty and isinstance(config, OpenAIModel):
+                    ledgers.tell_others(config, model, ledger, say)
+                await ask(plan, counts, retry=limits.retry, meter=meter, progress=progress)
+                asked.append((plan.prompts, Answers(plan)))
+    finally:
+        await language_model.close()
+    if not any(prompts for prompts, _ in asked):
+        raise StageError(f"{audit}.generate: no prompts; check the groups and samples in {params.path.name}")
+    return asked, counts
+
+
+def price_of(params: Params, model: str) -> Price | None:
+    """By the served model's name, or by the key in params.yaml; what has no price costs nothing."""
+    name = params.model(model).priced_as
+    return Price(input=0, output=0) if name is None else params.prices.get(name) or params.prices.get(model)
+
+
+def forecast(params: Params, audit: str, model: str, say: Report = tell) -> None:
+    """Say what generate would ask and what that would cost, before any request; no output is written."""
+    store = Store(params.root)
+    config = params.model(model)
+    if isinstance(config, CorpusModel):
+        say(f"{audit} {model}: 0 requests, the texts exist already")
+        corpus_rows(params, store, audit, model, say)
+        return
+    language_model = load_model(params, audit, model)
+    total = known = unsupported = tokens_in = tokens_out = number = 0
+    with ledgers.opened(params, audit, model, say) as ledger:
+        ledgers.recall(language_model, ledger, lambda: _complete(params, store, audit, language_model, ledger), say)
+        for plan in plans(params, store, audit, language_model, ledger):
+            number += 1
+            total, known = total + len(plan), known + plan.known + plan.known_empty
+            unsupported += sum(plan.prompts[index].samples for index in plan.unsupported)
+            for distinct in plan.missing:
+                tokens = expected_tokens(plan.prompt(int(distinct)))
+                tokens_in, tokens_out = tokens_in + tokens[0], tokens_out + tokens[1]
+            if len(plan.missing):
+                break
+    price = price_of(params, model)
+    money = "unknown" if price is None else f"at most {cost(price, tokens_in, tokens_out):,.4f}"
+    say(f"{audit} {model}: {total:,} requests, {known:,} of them in the ledger, {total - known:,} to be asked")
+    if unsupported:
+        say(f"{audit} {model}: {unsupported:,} unsupported by this backend")
+    say(
+        f"{audit} {model}: about {tokens_in:,} tokens in (UTF-8 bytes / {BYTES_PER_TOKEN}), at most {tokens_out:,} out "
+        f"(max_tokens of every request); cost {money}"
+    )
+    if known < total:
+        say(f"{audit} {model}: up to round {number}; prompts of later rounds, if any, depend on its answers")
+
+
+def _all_rows(
+    asked: Rounds, min_coverage: float, served: Counter[tuple[str | None, str | None]]
+) -> Iterator[dict[str, Any]]:
+    """The rows of all rounds; counts in ``served`` which model and fingerprint answered."""
+    for prompts, answers in asked:
+        for prompt, completions in zip(prompts, answers, strict=True):
+            served.update((one.model, one.fingerprint) for one in completions if one.error is None)
+            yield from completion_rows(prompt, completions, min_coverage)
+
+
+def load_model(params: Params, audit: str, model: str) -> LanguageModel:
+    """The model of one block of params.yaml, opened by its backend."""
+    config = params.model(model)
+    setting = Setting(model, params.root, params.seed, lambda name, strength: audits.spec(audit).rule(name, strength))
+    return backend(config.backend).open(config, setting)

@@ -1,0 +1,84 @@
+"""`markedness corpora | model | names`: what a study is made from, made ready beforehand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from markedness.lm.progress import tell
+
+corpora_app = typer.Typer(help="Published data, pinned by commit and checksum.", no_args_is_help=True)
+model_app = typer.Typer(help="Local models.", no_args_is_help=True)
+names_app = typer.Typer(help="Choose names that stand for a group.", no_args_is_help=True)
+
+ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
+DEFAULT = Path("params.yaml")
+
+
+@model_app.command("prepare")
+def model_prepare(
+    names: Annotated[list[str] | None, typer.Argument(help="Keys of models; all that are run when left out.")] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Convert or fetch local models ahead, and say what they are; without this the first generate does it."""
+    from markedness.lm.config import TransformersModel
+    from markedness.lm.local import LocalModel
+    from markedness.params import load
+
+    loaded = load(params)
+    for name in names or loaded.run:
+        config = loaded.model(name)
+        if isinstance(config, TransformersModel):
+            tell(f"{name}: {LocalModel(config, loaded.root, loaded.seed).check()}")
+
+
+@corpora_app.command("get")
+def corpora_get(
+    prefix: Annotated[str, typer.Argument(help="Start of the path below data/corpora; all when left out.")] = "",
+    source: Annotated[Path | None, typer.Option("--from", help="A folder with copies, found by checksum.")] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Fetch what is missing, from a folder, DVC's remotes or the address; exit status 1 names what is not to be had."""
+    from markedness import corpora
+    from markedness.credentials import hide
+
+    root = params.resolve().parent
+    errors = corpora.get(root, prefix, source)
+    for error in errors:
+        tell(hide(str(error)), error=True)
+    print(f"{len(corpora.pins(root, prefix)) - len(errors)} files in place, {len(errors)} missing")
+    if errors:
+        raise typer.Exit(1)
+
+
+@names_app.command("score")
+def names_score(
+    file: Annotated[Path, typer.Argument(help="CSV with a column name; optional group (candidate for) and gender.")],
+    output: Annotated[Path, typer.Option("--output", help="CSV to write; usable as annotation.generate.names.file.")],
+    model: Annotated[str, typer.Option("--model", help="Embedding model: a folder or hub id.")] = "all-MiniLM-L6-v2",
+    anchors: Annotated[Path | None, typer.Option("--anchors", help="Templates, groups, controls; else ours.")] = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="Names chosen per group and gender.")] = 20,
+) -> None:
+    """Score names by distinctiveness and purity in an embedding space, and choose the best of each group."""
+    import yaml
+
+    from markedness.params import ParamsError
+    from markedness.store import Store
+    from markedness.text import embeddings, names
+
+    store = Store(file.resolve().parent)
+    candidates = store.stimuli("annotation").table(file.name, ("name",))
+    try:
+        if anchors is None:
+            content = store.stimuli("annotation").data("name_anchors.yaml")
+        else:
+            content = yaml.safe_load(anchors.read_text(encoding="utf-8"))
+        found = names.Anchors.read(content)
+        table = names.score(candidates, found, lambda texts: embeddings.embed(texts, model=model), top)
+    except (ValueError, OSError, yaml.YAMLError, embeddings.EmbeddingError) as error:
+        raise ParamsError(f"names score: {' '.join(str(error).split())}") from error
+    store.write_csv(output, table)
+    for group, rows in table.groupby("group"):
+        tell(f"{group}: {rows['selected'].sum()} of {len(rows)} names chosen")
