@@ -22,6 +22,7 @@ import yaml
 from markedness.files import atomic
 from markedness.lm.progress import tell
 from markedness.records import AuditError
+from markedness.store import Store
 
 _CHUNK = 1 << 20
 _TIMEOUT = 30.0
@@ -51,7 +52,7 @@ class Pin:
 
 def pins(root: Path, prefix: str = "") -> list[Pin]:
     """The pins under data/corpora/<prefix>, by path; CorpusError when there are none."""
-    folder = root / "data" / "corpora"
+    folder = Store(root).corpora()
     found = []
     for file in sorted(folder.rglob("[!.]*.dvc")):
         path = file.with_suffix("")

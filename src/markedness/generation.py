@@ -118,7 +118,7 @@ def corpus_rows(params: Params, store: Store, audit: str, model: str, say: Repor
 def _say_unwatched(params: Params, audit: str, model: str, say: Report) -> None:
     """DVC reruns a stage only for the files that dvc.yaml names: say so where a corpus is none of them."""
     source = params.model(model).source(audit)
-    watched = params.root / "data" / "corpora" / "own"
+    watched = Store(params.root).corpora() / "own"
     if source is None or "DVC_STAGE" not in os.environ or watched in (params.root / source.path).parents:
         return
     say(

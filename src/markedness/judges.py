@@ -12,15 +12,16 @@ from markedness.lm.moderation import ModerationServer, read_score
 from markedness.lm.plan import Counts
 from markedness.lm.progress import Progress, tell
 from markedness.params import Params
-from markedness.records import Prompt, ScoringService, TextScore
+from markedness.records import Prompt
 from markedness.store import Store
+from markedness.text_scores import ScoringService, TextScore
 
 PART = "judge"
 """Of the slice's name: data/ledger/<audit>/<model>.judge.jsonl."""
 
 
 class ServiceScores:
-    """A `markedness.records.TextScorer` of one audit of one model."""
+    """A `markedness.text_scores.TextScorer` of one audit of one model."""
 
     def __init__(self, params: Params, audit: str, model: str, say: Callable[[str], None] = tell) -> None:
         self.params = params
@@ -40,7 +41,7 @@ class ServiceScores:
         Store(self.params.root).write_bytes(path, b"")
 
     def __call__(self, service: ScoringService, texts: Sequence[str]) -> list[TextScore]:
-        """Ask for what the ledger lacks; see `markedness.records.TextScorer`."""
+        """Ask for what the ledger lacks; see `markedness.text_scores.TextScorer`."""
         self.asked = True
         different = list(dict.fromkeys(texts))
         prompts = [Prompt("score", "", completion=text) for text in different]

@@ -12,14 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from markedness.records import AuditError
 from markedness.store import Store
-
-_PACKAGED = Path(__file__).parents[2] / "data" / "published"
-
-
-class LiteratureError(AuditError):
-    """A printed table that is missing."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +67,7 @@ def write(store: Store, made: list[Agreement]) -> Path:
     """results/literature: agreement.csv, cells.csv, errata.csv and a page; returns the page."""
     from markedness.reporting.index import literature_page
 
-    folder = store.root / "results" / "literature"
+    folder = store.literature()
     tables = {"agreement": summary(made), "cells": cells(made), "errata": published(store.root, "errata.csv")}
     for name, table in tables.items():
         store.write_csv(folder / f"{name}.csv", table)
@@ -84,16 +77,11 @@ def write(store: Store, made: list[Agreement]) -> Path:
 
 def published(root: Path, name: str) -> pd.DataFrame:
     """One file of data/published, of the study or of the package."""
-    for folder in (root / "data" / "published", _PACKAGED):
-        if (folder / name).is_file():
-            return pd.read_csv(folder / name, keep_default_na=False)
-    raise LiteratureError(
-        f"data/published/{name}: not there; it comes with the repository (git checkout data/published)"
-    )
+    return pd.read_csv(Store(root).published(name), keep_default_na=False)
 
 
 def _result(root: Path, audit: str, model: str, table: str) -> pd.DataFrame | None:
-    path = root / "results" / audit / model / "tables" / f"{table}.csv"
+    path = Store(root).results(audit, model) / "tables" / f"{table}.csv"
     return pd.read_csv(path, keep_default_na=True) if path.is_file() else None
 
 

@@ -17,6 +17,7 @@ from markedness.lm import backends
 from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, TransformersModel
 from markedness.naming import axes_faults, model_fault, repeated
 from markedness.records import FIELD_FAULT, AuditError, Axes, Strict
+from markedness.store import Store
 
 
 class ParamsError(AuditError):
@@ -181,16 +182,13 @@ def load(path: Path | str = "params.yaml") -> Params:
 
 def _replaced_by_stages(models: dict[str, ModelConfig], root: Path) -> Iterator[str]:
     """Weights and texts that lie where a stage of a model writes: DVC and featurize empty these folders."""
+    store = Store(root)
     written = {
-        Path(os.path.realpath(root / place)): place
+        Path(os.path.realpath(place)): place.relative_to(root).as_posix()
         for audit in AUDITS
         for model in models
-        for place in (
-            f"models/{audit}/{model}", f"results/{audit}/{model}", f"data/generations/{audit}/{model}.parquet",
-            f"data/responses/{audit}/{model}.parquet", f"data/features/{audit}/{model}.parquet",
-            f"data/features/{audit}/{model}", f"data/estimates/{audit}/{model}.parquet",
-        )
-    }  # fmt: skip
+        for place in store.written(audit, model)
+    }
     for name, config in models.items():
         paths = {"path": config.path} if isinstance(config, TransformersModel) else {}
         sources = {audit: config.source(audit) for audit in AUDITS}

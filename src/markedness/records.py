@@ -293,49 +293,6 @@ class CorpusColumns:
     """Columns of every table that are an axis of this audit all the same."""
 
 
-# ---------------------------------------------------------------- scoring texts
-
-
-@dataclass(frozen=True, slots=True)
-class ScoringService:
-    """A service that scores texts over HTTP, such as a moderation endpoint."""
-
-    url: str
-    protocol: Literal["perspective", "openai"] = "perspective"
-    """perspective: comments:analyze of the Perspective API, or a service of its form; openai: moderations."""
-    attribute: str = "IDENTITY_ATTACK"
-    """The attribute or category whose score is read."""
-    api_key_env: str = ""
-    """Name of the environment variable with the key; "" for a service without one."""
-    concurrency: int = 4
-    timeout: float = 30.0
-    max_requests: int | None = None
-    """Requests of one stage run."""
-
-    @property
-    def place(self) -> str:
-        """The URL without scheme, as tables name the service."""
-        return self.url.split("?")[0].split("://")[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class TextScore:
-    """What a service says of one text."""
-
-    value: float
-    """In [0, 1]; NaN: missing."""
-    reason: str | None = None
-    """Why it is missing."""
-
-
-class TextScorer(Protocol):
-    """Asks a service for scores, through the ledger: what a featurize that takes ``score_texts`` is given."""
-
-    def __call__(self, service: ScoringService, texts: Sequence[str]) -> list[TextScore]:
-        """One score per text, in their order; the same text is asked for once."""
-        ...
-
-
 # ---------------------------------------------------------------- stage results
 
 GENERATION_COLUMNS = ("prompt_id", "group", "sample", "prompt", "text", "finish_reason", "error")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from markedness.records import AuditError, Features, Unsupported
-from markedness.store import features_of
+from markedness.store import Store, features_of
 
 
 class RevisionError(AuditError):
@@ -45,14 +45,14 @@ class Revision:
 
     def metrics(self, audit: str, model: str) -> dict[str, float] | None:
         """metrics.json; None where the revision has none."""
-        content = self._read(f"results/{audit}/{model}/metrics.json")
+        content = self._read((Store(Path()).results(audit, model) / "metrics.json").as_posix())
         if content is None:
             return None
         return {key: math.nan if value is None else float(value) for key, value in json.loads(content).items()}
 
     def features(self, audit: str, model: str) -> Features | Unsupported | None:
         """The features; None where the revision or the cache has none."""
-        folder = f"data/features/{audit}/{model}"
+        folder = Store(Path()).features_path(audit, model).as_posix()
         names = self._list(folder)
         files = {name: content for name in names if (content := self._read(f"{folder}/{name}")) is not None}
         return features_of(files, f"{self.name}: {folder}") if names and len(files) == len(names) else None

@@ -154,6 +154,35 @@ class Store:
         """reports/."""
         return self.root / "reports"
 
+    def literature(self) -> Path:
+        """results/literature: how well the published tables are reproduced."""
+        return self.root / "results" / "literature"
+
+    def written(self, audit: str, model: str) -> list[Path]:
+        """The files and folders that the four stages of one audit and model write."""
+        tables = [self.table_path(kind, audit, model) for kind in ("generations", "responses", "features", "estimates")]
+        return [*tables, self.features_path(audit, model), self.results(audit, model), self.models(audit, model)]
+
+    # ---- what a study is made from
+
+    def corpora(self) -> Path:
+        """data/corpora: published texts, and the user's own under ``own``."""
+        return self.root / "data" / "corpora"
+
+    def stimuli_folder(self, audit: str) -> Path:
+        """data/stimuli/<audit>."""
+        return self.root / "data" / "stimuli" / audit
+
+    def published(self, name: str) -> Path:
+        """A file of printed numbers, of the study or of the package; StoreError when neither has it."""
+        place = Path("data", "published", name)
+        for folder in (self.root, _PACKAGE.parents[1]):
+            if (folder / place).is_file():
+                return folder / place
+        raise StoreError(f"{place}: not there; it comes with the repository (git checkout {place.parent})")
+
+    # ---- reading and writing
+
     def read_csv(self, path: Path) -> pd.DataFrame:
         """A table of results; StoreError when it is not there."""
         if not path.exists():

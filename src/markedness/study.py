@@ -286,7 +286,7 @@ def _datasets(params: Params, audit: str, model: str, link: dict[str, str]) -> l
 
     store = Store(params.root)
     places = {f"{audit}-{kind}": store.table_path(kind, audit, model) for kind in ("generations", "responses")}
-    places[f"{audit}-stimuli"] = params.root / "data" / "stimuli" / audit
+    places[f"{audit}-stimuli"] = store.stimuli_folder(audit)
     config = params.model(model)
     source = config.source(audit) if isinstance(config, CorpusModel) else None
     if source is not None:

@@ -25,10 +25,10 @@ from markedness.records import (
     Prompt,
     Stimuli,
     Strict,
-    TextScorer,
     Unsupported,
 )
 from markedness.results import Card, Evaluation, Score
+from markedness.text_scores import TextScorer
 
 GROUP = "markedness.audits"
 """Entry-point group under which audits are registered."""

@@ -9,7 +9,8 @@ from typing import Any
 from markedness.lm import served_by
 from markedness.lm.base import Draw, LanguageModel, ModelError, RequestFailed, RetryLater
 from markedness.lm.endpoint import Endpoint
-from markedness.records import Completion, Prompt, ScoringService, TextScore
+from markedness.records import Completion, Prompt
+from markedness.text_scores import ScoringService, TextScore
 
 TEST_TEXT = "This is a connection test."
 

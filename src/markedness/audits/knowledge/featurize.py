@@ -18,8 +18,9 @@ from markedness.audits.knowledge.language.choice import (
 from markedness.audits.knowledge.language.classifiers import ClassifierError
 from markedness.audits.knowledge.language.scorers import MASK, REGARD, ScorerError
 from markedness.audits.knowledge.language.topics import NO_TOPIC, fit_topics
-from markedness.records import AuditError, Features, Status, Stimuli, Strict, TextScorer
+from markedness.records import AuditError, Features, Status, Stimuli, Strict
 from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError
+from markedness.text_scores import TextScorer
 
 JUDGE = "judge (the audited model)"
 """Name of the scorer whose judgments are part of the crawl."""

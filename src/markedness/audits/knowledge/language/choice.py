@@ -16,7 +16,8 @@ from markedness.audits.knowledge.language.scorers import (
     ScorerError,
 )
 from markedness.credentials import key_name_fault, url_fault
-from markedness.records import ScoringService, Strict, TextScore, TextScorer
+from markedness.records import Strict
+from markedness.text_scores import ScoringService, TextScore, TextScorer
 
 
 class RegardParams(Strict):
