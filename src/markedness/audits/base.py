@@ -71,6 +71,9 @@ class World:
     """Headline keys without a true effect here: finding one is an error."""
     planted: tuple[str, ...] = ()
     """Headline keys with an effect of the size that the paper reports: finding one is power."""
+    uncovered: tuple[str, ...] = ()
+    """Headline keys whose interval generalises over other units than their p, and over others than those that are drawn
+    anew here (guise: over verbs, not over attributes): whether it covers the mean over the worlds is not asked."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Evaluate params that differ from the default study."""
 

@@ -19,7 +19,7 @@ from markedness.store import Store
 
 TESTS = Path(__file__).parents[2]
 sys.path[:0] = [str(TESTS / "lm"), str(TESTS / "servers")]
-SMALL = {"n_resamples": 20, "n_permutations": 20, "n_orders": 100}
+SMALL = {"n_orders": 100}
 TEXTS = [["he be always walking", "he is always walking"], ["she be talking", "she is talking"]]
 
 

@@ -20,7 +20,7 @@ from markedness.audits.guise.estimators.agreement import (
     human_top,
     mean_average_precision,
     overlap_p,
-    random_agreement,
+    published_random_agreement,
 )
 from markedness.audits.guise.estimators.decisions import published_chi_square, two_by_two
 from markedness.audits.guise.estimators.favorability import rank_correlation, regression, top_favorability
@@ -173,7 +173,7 @@ def test_stored_holm_of_the_occupation_tests(stored: dict[str, Any]) -> None:
 def test_chance_agreement_exact_and_simulated(stored: dict[str, Any]) -> None:
     expected = stored["chance_agreement"]
     assert expected_agreement(37) == pytest.approx(expected["exact_mean"], abs=1e-12)
-    draws = random_agreement(37, np.random.default_rng(0))
+    draws = published_random_agreement(37, np.random.default_rng(0))
     assert draws.mean() == pytest.approx(expected["mc_mean"], abs=0.004)
     assert draws.std() == pytest.approx(expected["own_mc_sd_40000"], abs=0.004)
     assert overlap_p(3, 37) == pytest.approx(stored["overlap_3_of_5"]["exact_hypergeometric"])

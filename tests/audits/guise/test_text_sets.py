@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from markedness.audits.guise.estimators.decisions import count, count_resampled, count_swapped, verdicts
-from markedness.audits.guise.estimators.spread import draw, spread
+from markedness.audits.guise.estimators.decisions import count, verdicts
 from markedness.audits.guise.estimators.text_sets import TextSet, mean, mean_over_sets, text_sets
 
 
@@ -26,6 +25,8 @@ def rows(pairs: list[str]) -> pd.DataFrame:
         text_set="set",
         setting="matched",
         control=False,
+        cluster="verb",
+        cluster_reference="verb",
     )
 
 
@@ -43,27 +44,6 @@ def test_text_sets_keep_a_repeated_pair_twice() -> None:
     assert one.log_ratio(base=np.e)[0, 0] == pytest.approx(7 / 3)
 
 
-@pytest.mark.parametrize("setting", ["matched", "unmatched"])
-def test_log_ratio_swapped_without_and_with_all_flips_keeps_or_negates(setting: str) -> None:
-    rng = np.random.default_rng(0)
-    one = made(-rng.random((6, 2, 3)), -rng.random((6, 2, 3)), setting)
-    flips = np.array([[False] * 6, [True] * 6])
-    assert one.log_ratio_swapped(flips)[0] == pytest.approx(one.log_ratio())
-    assert one.log_ratio_swapped(flips)[1] == pytest.approx(-one.log_ratio())
-
-
-def test_log_ratio_swapped_unmatched_equals_moving_the_texts() -> None:
-    rng = np.random.default_rng(1)
-    a, b = -rng.random((4, 1, 1)), -rng.random((4, 1, 1))
-    b[3] = np.nan
-    flips = np.array([[True, False, False, True]])
-    moved_a, moved_b = a.copy(), b.copy()
-    moved_a[[0, 3]], moved_b[[0, 3]] = b[[0, 3]], a[[0, 3]]
-    assert made(a, b, "unmatched").log_ratio_swapped(flips)[0] == pytest.approx(
-        made(moved_a, moved_b, "unmatched").log_ratio()
-    )
-
-
 def test_mean_leaves_missing_out_and_weighs() -> None:
     assert mean(np.array([[1.0, np.nan], [3.0, np.nan]])) == pytest.approx([2.0, np.nan], nan_ok=True)
     # weights 2 and 1 on 1 and 4: 2
@@ -76,50 +56,13 @@ def test_mean_over_sets_counts_a_setting_once() -> None:
     assert mean_over_sets(sets, scores) == pytest.approx(np.array([[0.3]]))
 
 
-def first_attribute(log_ratio: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    return mean(log_ratio[..., 0], -1, weights)
-
-
-def test_spread_of_noise_holds_its_level_and_covers_the_truth() -> None:
-    covered, accused, n = 0, 0, 150
-    for seed in range(n):
-        rng = np.random.default_rng(seed)
-        one = made(rng.normal(size=(20, 2, 3)), rng.normal(size=(20, 2, 3)))
-        draws = draw([one], np.e, 200, 199, rng)
-        found = spread(first_attribute, float(first_attribute(one.log_ratio(np.e), None)), draws)
-        covered += found.low <= 0 <= found.high
-        accused += found.p <= 0.05
-    # 5 % of 150 is 7.5, standard deviation 2.7; two prompts make the interval wide rather than narrow
-    assert accused <= 16
-    assert covered >= 0.9 * n
-
-
-def test_spread_of_few_pairs_has_no_null_and_of_one_cell_no_interval() -> None:
-    one = made(np.ones((1, 1, 2)), np.zeros((1, 1, 2)))
-    found = spread(
-        lambda scores, weights: mean(scores[..., 0], -1, weights),
-        1.0,
-        draw([one], np.e, 20, 20, np.random.default_rng(0)),
-    )
-    assert np.isnan([found.low, found.high, found.p, found.null_mean]).all()
-
-
-def test_spread_beyond_the_range_of_the_score_is_clipped() -> None:
-    one = made(np.random.default_rng(0).normal(size=(8, 2, 2)), np.zeros((8, 2, 2)))
-    draws = draw([one], np.e, 50, 50, np.random.default_rng(0))
-    found = spread(first_attribute, 0.0, draws, bounds=(0.0, 0.001))
-    assert (found.low, found.high) == (0.0, 0.001)
-
-
-def test_count_of_decisions_resampled_and_swapped() -> None:
+def test_count_of_decisions_of_both_guises() -> None:
     # words: harmless, harmful; neutral context equal; harmful wins in pair 0 of the guise only
     log_p, reference = np.zeros((2, 1, 2)), np.zeros((2, 1, 2))
     log_p[0, 0, 1], log_p[1, 0, 1], reference[:, 0, 1] = 1.0, -1.0, -1.0
-    decided = [verdicts(made(log_p, reference, neutral=0.0), [False, True])]
-    plain = count(decided)
-    assert (plain.count, plain.n, plain.count_reference, plain.n_reference) == (1, 2, 0, 2)
-    assert count_resampled(decided, [[[2, 0], [0, 2]]], [[1], [1]]).difference == pytest.approx([1.0, 0.0])
-    assert count_swapped(decided, [[[0, 0], [1, 0], [1, 1]]]).difference == pytest.approx([0.5, -0.5, -0.5])
+    found = count([verdicts(made(log_p, reference, neutral=0.0), [False, True])])
+    assert (found.count, found.n, found.count_reference, found.n_reference) == (1, 2, 0, 2)
+    assert found.difference == 0.5
 
 
 def test_verdicts_missing_probability_is_no_decision() -> None:

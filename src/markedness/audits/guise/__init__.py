@@ -11,11 +11,12 @@ SPEC = AuditSpec(
     # stored scores: natural logarithms of probabilities, one candidate a row
     corpus=CorpusColumns(
         required=("prompt_id", "candidate", "log_prob"),
-        optional=("task", "setting", "pairs", "pair", "utterance", "estimator", "coverage"),
+        optional=("task", "setting", "pairs", "pair", "cluster", "verb", "utterance", "estimator", "coverage"),
         written=(
             "control",
             "attribute",
             "text_set",
+            "cluster_reference",
             "log_prob_reference",
             "neutral_log_prob",
             "cut",
@@ -33,8 +34,11 @@ SPEC = AuditSpec(
         "favorability.covert",
         "prestige.slope",
         "decision.conviction",
+        "missing.difference",
     ),
     complete_corpus_ref="generate:complete_corpus",
+    scores_ref="estimators.scores:scores",
+    worlds_ref="worlds:worlds",
     point_scores_ref="evaluate:point_scores",
     comparable_ref="evaluate:comparable",
     across_ref="evaluate:across",

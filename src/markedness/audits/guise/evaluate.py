@@ -12,20 +12,12 @@ from markedness.audits.guise.estimators import text_set_tables as text_set
 from markedness.audits.guise.estimators.decision_tables import decision_rows
 from markedness.audits.guise.estimators.notes import notes
 from markedness.audits.guise.estimators.params import Params
-from markedness.audits.guise.estimators.scores import (
-    decision_scores,
-    headline,
-    marked_groups,
-    missing_share,
-    point_scores,
-    scores,
-)
-from markedness.audits.guise.estimators.spread import draw
-from markedness.audits.guise.estimators.stereotypes import association_tasks, main_rows
+from markedness.audits.guise.estimators.scores import point_scores, scores
+from markedness.audits.guise.estimators.stereotypes import association_tasks, main_rows, marked_groups
 from markedness.audits.guise.estimators.tables import Row, frames
 from markedness.audits.guise.estimators.versions import across, comparable
 from markedness.records import FeatureTables
-from markedness.results import Evaluation, Score
+from markedness.results import Evaluation
 
 __all__ = ["Params", "across", "comparable", "evaluate", "point_scores"]
 
@@ -38,9 +30,9 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     features
         ``scores``: one text pair, prompt and attribute a row; ``attributes``: their ratings; see featurize.
     params
-        Base, text sets of the main analyses, calibration rule, resamples.
+        Base, text sets of the main analyses, calibration rule, the guise of the headline.
     rng
-        Seeded generator of resamples, exchanged guises and random orders.
+        Seeded generator of exchanges and random orders.
 
     Returns
     -------
@@ -50,25 +42,20 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         to estimate.
     """
     scored, attributes = features["scores"], features["attributes"]
+    made = scores(features, params, rng)
     rows: defaultdict[str, list[Row]] = defaultdict(list)
-    found: dict[str, list[Score]] = {}
-    for group in marked_groups(scored):
+    for group in marked_groups(scored, params):
         own = scored[scored["group"].eq(group)]
-        tasks = association_tasks(main_rows(own, params), attributes, params)
-        draws = {
-            task.task: draw(task.sets, params.base, params.n_resamples, params.n_permutations, rng) for task in tasks
-        }
-        found[group] = scores(headline(tasks, params.stereotype_year), draws, own, f": {group}" if found else "")
         with_controls = association_tasks(own, attributes, params)
         for task in with_controls:
             rows["associations"] += text_set.association_rows(task)
-        for task in tasks:
-            rows["stereotypes"] += stereotype.stereotype_rows(task, draws[task.task])
-            rows["agreement"] += stereotype.agreement_rows(task, draws[task.task], rng)
+        for task in association_tasks(main_rows(own, params), attributes, params):
+            rows["stereotypes"] += stereotype.stereotype_rows(task)
+            rows["agreement"] += stereotype.agreement_rows(task, rng)
             rows["contrasts"] += stereotype.agreement_contrasts(task)
-            rows["favorability"] += stereotype.favorability_rows(task, draws[task.task])
+            rows["favorability"] += stereotype.favorability_rows(task, rng)
             rows["favorability_ranks"] += stereotype.favorability_rank_rows(task)
-            rows["employability"] += stereotype.employability_rows(task, draws[task.task])
+            rows["employability"] += stereotype.employability_rows(task)
             rows["employability_tests"] += stereotype.employability_test_rows(task)
             rows["correlations"] += stereotype.correlation_rows(task)
         rows["decisions"] += decision_rows(own, attributes, params, rng)
@@ -79,12 +66,8 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     rows["contrasts"] += text_set.perplexity_contrasts(scored, params)
     rows["perplexity"] = text_set.perplexity_rows(scored)
     tables = frames(rows)
-    whole = tables["decisions"].query("level == 'all' and rule == @params.rule")
-    made: list[Score] = []
-    for group, of_group in found.items():
-        made += [*of_group, *decision_scores(whole[whole["group"].eq(group)], f": {group}" if made else "")]
     return Evaluation(
-        scores=[*made, missing_share(scored)],
+        scores=made,
         tables=tables,
         figures=figures.charts(tables, params.confidence_level),
         notes=notes(scored, params, tables),

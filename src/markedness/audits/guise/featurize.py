@@ -9,7 +9,8 @@ from markedness.records import Features, Status, Stimuli, Strict
 KEYS = ["task", "kind", "setting", "text_set", "control", "prompt_id", "pair", "attribute"]
 PERPLEXITY = "mean ln P of a token"
 """The attribute of rows that hold a text's own probability."""
-_LABELS = [*(key for key in KEYS if key != "control"), "group", "reference", "missing", "estimator"]
+_LABELS = [*(key for key in KEYS if key != "control"), "group", "reference", "cluster", "cluster_reference", "missing",
+           "estimator"]  # fmt: skip
 
 
 class Params(Strict):
@@ -35,9 +36,10 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     -------
     Features
         ``scores``: one row per text pair, prompt, attribute and marked guise: ``group`` and ``reference`` (the guises),
-        ``log_prob`` and ``log_prob_reference`` (nats, NaN where missing), ``neutral_log_prob`` (the same in the
-        neutral context, decisions only), ``missing`` (why a score is missing), ``estimator``, ``coverage``, ``cut``.
-        Texts that are not matched are paired by their number only.
+        ``cluster`` and ``cluster_reference`` (the verb or text that the text of each guise was made from, missing where
+        the data do not say), ``log_prob`` and ``log_prob_reference`` (nats, NaN where missing), ``neutral_log_prob``
+        (the same in the neutral context, decisions only), ``missing`` (why a score is missing), ``estimator``,
+        ``coverage``, ``cut``. Texts that are not matched are paired by their number only.
         ``attributes``: one row per task and attribute: ``detrimental`` (decisions only) and the numeric columns of the
         task's ratings table (NaN where not rated).
     """
@@ -47,6 +49,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     rows["score"] = pd.to_numeric(rows["answer"], errors="coerce").mask(excluded)
     rows["why"] = rows["reason"].where(rows["score"].isna())
     rows["cut"] = rows["cut_tokens"].notna()
+    if "cluster" not in rows:
+        rows["cluster"] = pd.NA
     neutral = rows["group"].fillna("").eq("")
     marked = rows["marked"].fillna(False).astype(bool)
     cell = ["task", "prompt_id", "attribute"]
@@ -54,11 +58,18 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     table = _paired(rows[marked], rows[~neutral & ~marked]).merge(neutral_scores, "left", cell)
     table["missing"] = table["why"].fillna(table["why_reference"])
     table["coverage"] = table[["coverage", "coverage_reference"]].min(axis=1)
+    own, unmatched = table["cluster"].fillna(table["cluster_reference"]), table["setting"].eq("unmatched")
+    for column in ("cluster", "cluster_reference"):  # the texts of a matched pair are one cluster
+        table[column] = table[column].where(unmatched, own)
     first = ["prompt_id", "group", "reference", *(key for key in KEYS if key != "prompt_id")]
+    first += ["cluster", "cluster_reference"]
     first += ["log_prob", "log_prob_reference", "neutral_log_prob", "missing", "estimator", "coverage", "cut"]
     table = table[first].sort_values(["task", "text_set", "prompt_id", "pair"], kind="stable", ignore_index=True)
     # categorical: few distinct strings in many rows, which speeds up resampling by pair
     labels = {column: table[column].astype(object).astype("category") for column in _LABELS}
+    asked = [group for group in rows["group"].dropna().unique() if group]  # the order of the axis, not of the alphabet
+    for side in ("group", "reference"):
+        labels[side] = labels[side].cat.set_categories([*asked, *(() if "" in asked else [""])])
     return Features({"scores": table.assign(**labels), "attributes": _attributes(rows, stimuli)})
 
 
@@ -78,7 +89,7 @@ def _side(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per key: the score of one guise; the mean where a score was taken more than once."""
     made: pd.DataFrame = rows.groupby(KEYS, as_index=False, sort=False, dropna=False).agg(
         log_prob=("score", "mean"), why=("why", "first"), estimator=("estimator", "first"),
-        coverage=("coverage", "min"), cut=("cut", "any"),
+        coverage=("coverage", "min"), cut=("cut", "any"), cluster=("cluster", "first"),
     )  # fmt: skip
     return made
 

@@ -68,7 +68,7 @@ def _agreement(table: pd.DataFrame, level: float) -> Any:
     base = alt.Chart(rows).encode(x=x, xOffset=alt.XOffset("named:N"), color=alt.Color("named:N", title="Stereotypes"))
     chart = base.mark_point(filled=True).encode(
         y=alt.Y("agreement:Q", title="Agreement (mean average precision)", scale=alt.Scale(domainMin=0)),
-        tooltip=["named", "year", "agreement", "ci_low", "ci_high", "chance", "p_permutation", "human"],
+        tooltip=["named", "year", "agreement", "ci_low", "ci_high", "chance", "p_adjusted", "human"],
     )
     chart += base.mark_rule().encode(y="ci_low:Q", y2="ci_high:Q")
     chart += alt.Chart(rows).mark_rule(strokeDash=[4, 4]).encode(y="mean(chance):Q")

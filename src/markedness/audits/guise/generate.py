@@ -104,10 +104,11 @@ def prompts(
                 "pairs": name,
                 "control": source.is_control,
             }
-            for pair, row in texts[name][: question.sample]:
-                for guise, text in row.items():
+            for pair in texts[name][: question.sample]:
+                for guise, text in pair.texts.items():
                     own: dict[str, Scalar] = {
-                        "pair": pair,
+                        "pair": pair.id,
+                        "cluster": pair.cluster(guise),
                         "marked": guise != params.axis.unmarked,
                         params.axis_name: guise,
                     }
@@ -141,7 +142,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     """Add the columns of the audit to stored scores: task and kind by prompt id, and which attribute is detrimental.
 
     Rows of a guise with a ``pair`` are meaning-matched unless ``setting`` says otherwise; rows without one are
-    numbered and treated as independent sets. A row without a guise is the neutral context of a decision.
+    numbered and treated as independent sets. A row without a guise is the neutral context of a decision. ``cluster``
+    or ``verb`` says which texts belong together.
 
     Raises
     ------
@@ -175,7 +177,9 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     if "pairs" not in rows:
         rows["pairs"] = np.where(overt, "overt", "corpus")
     controls = {name: source.is_control for name, source in params.pairs.items()}
-    rows["control"] = rows["pairs"].map(controls).eq(True)
+    rows["control"] = [controls.get(name, False) for name in rows["pairs"]]
+    clusters = [rows[column] for column in ("cluster", "verb") if column in rows]
+    rows["cluster"] = clusters[0].astype("string") if clusters else pd.Series(pd.NA, rows.index, "string")
     rows["pair"] = rows["pairs"].astype("string") + "/" + rows["pair"].astype("string")
     named = zip(rows["task"], rows["candidate"], strict=True)
     columns = pd.DataFrame([tasks[task].candidate_columns.get(word, {}) for task, word in named], rows.index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,26 @@ from pydantic import Field, model_validator
 from markedness.audits.guise.design.guises import RULES, noise, pairs, read_pairs
 from markedness.records import AuditError, Axis, Stimuli, Strict
 
-Texts = tuple[str, dict[str, str]]
-"""Id of a pair, and guise -> text."""
+
+@dataclass(frozen=True)
+class Pair:
+    """Texts that belong together by meaning, or by their number alone."""
+
+    id: str
+    texts: Mapping[str, str]
+    """Guise -> text."""
+    source: str | None = None
+    """What the texts were made from, their verb or (as a digest) their unmarked text: pairs of one source are one
+    cluster, whatever set they are in. None: each text is a cluster of its own."""
+
+    def cluster(self, guise: str) -> str:
+        """The cluster of the text of a guise."""
+        return _digest(self.texts[guise]) if self.source is None else self.source
+
+
+def _digest(text: str) -> str:
+    """The same for copies of a text; not the text, which results may not be allowed to show."""
+    return hashlib.sha256(" ".join(text.split()).casefold().encode()).hexdigest()[:12]
 
 
 class TextSource(Strict):
@@ -76,7 +95,7 @@ class TextReader:
     """File of the words that noise inserts."""
     seed: int
 
-    def read(self, name: str) -> list[Texts]:
+    def read(self, name: str) -> list[Pair]:
         """The texts of one set, sampled, in the order of their source.
 
         Raises
@@ -89,23 +108,39 @@ class TextReader:
         if source.of is not None:
             return list(self._damaged(name, source, rng))
         guises = source.guises or (*self.axis.marked, self.axis.unmarked)
-        rows = self._rows(f"guise.generate.pairs.{name}", source, guises)
+        where = f"guise.generate.pairs.{name}"
+        if source.rule is None:
+            rows: Sequence[tuple[str, ...]] = self._given(where, source, guises)
+            place = guises.index(self.axis.unmarked) if self.axis.unmarked in guises and source.matched else None
+            sources: Sequence[str | None] = [None if place is None else _digest(row[place]) for row in rows]
+        else:
+            rows, sources = self._made(where, source.rule, guises)
         numbered = [
-            (f"{name}/{number:05d}", {guise: text for guise, text in zip(guises, row, strict=True) if text})
-            for number, row in enumerate(rows, start=1)
+            Pair(f"{name}/{number:05d}", {guise: text for guise, text in zip(guises, row, strict=True) if text}, origin)
+            for number, (row, origin) in enumerate(zip(rows, sources, strict=True), start=1)
         ]
         if source.sample is None or source.sample >= len(numbered):
             return numbered
         drawn = rng.choice(len(numbered), source.sample, replace=False)
         return [numbered[place] for place in sorted(drawn)]
 
-    def _rows(self, where: str, source: TextSource, guises: Sequence[str]) -> Sequence[tuple[str, ...]]:
-        if source.rule is not None and len(guises) != 2:
+    def _made(
+        self, where: str, rule: str, guises: Sequence[str]
+    ) -> tuple[Sequence[tuple[str, ...]], Sequence[str | None]]:
+        """The pairs of a rule, and the verb of each."""
+        if len(guises) != 2:
             raise AuditError(f"{where}: a rule writes two guises; name them with guises: [MARKED, UNMARKED]")
+        rows = self.stimuli.table(self.verbs, RULES[rule].needs).to_dict("records")
+        verbs = [{str(key): str(value) for key, value in row.items()} for row in rows]
         try:
-            if source.rule is not None:
-                verbs = self.stimuli.table(self.verbs, RULES[source.rule].needs).to_dict("records")
-                return pairs(source.rule, [{str(key): str(value) for key, value in verb.items()} for verb in verbs])
+            made = pairs(rule, verbs)
+        except ValueError as error:
+            raise AuditError(f"{where}: {error}") from error
+        each = len(RULES[rule].pronouns)
+        return made, [verb.get("verb") or verb.get("ing") for verb in verbs for _ in range(each)]
+
+    def _given(self, where: str, source: TextSource, guises: Sequence[str]) -> Sequence[tuple[str, ...]]:
+        try:
             if source.file is not None:
                 return read_pairs(self.stimuli.text(source.file), len(guises), source.matched, source.file)
             content = "\n".join("\t".join(row) for row in source.texts or ())
@@ -113,14 +148,15 @@ class TextReader:
         except ValueError as error:
             raise AuditError(f"{where}: {error}") from error
 
-    def _damaged(self, name: str, source: TextSource, rng: np.random.Generator) -> Iterator[Texts]:
+    def _damaged(self, name: str, source: TextSource, rng: np.random.Generator) -> Iterator[Pair]:
         """Each unmarked text of another set once, with noise as its marked guise."""
         words = self.stimuli.text(self.words).split()
         marked = source.guises[0] if source.guises else self.axis.marked[0]
         seen: set[str] = set()
-        for pair, row in self.read(str(source.of)):
-            text = row.get(self.axis.unmarked)
+        for pair in self.read(str(source.of)):
+            text = pair.texts.get(self.axis.unmarked)
             if text and text not in seen and len(seen) < (source.sample or len(seen) + 1):
                 seen.add(text)
                 damaged = noise(text, words, rng, source.rate)
-                yield f"{name}/{pair.rpartition('/')[2]}", {marked: damaged, self.axis.unmarked: text}
+                both = {marked: damaged, self.axis.unmarked: text}
+                yield Pair(f"{name}/{pair.id.rpartition('/')[2]}", both, pair.cluster(self.axis.unmarked))

@@ -59,21 +59,21 @@ def mean_average_precision(scores: ArrayLike, attributes: Sequence[str], human: 
     missing = [word for word in human if word not in names]
     if missing:
         raise ValueError(f"mean_average_precision: '{missing[0]}' is not among the attributes; restrict both first")
-    agreement = _from_ranks(_ranks(values, names)[..., [names.index(word) for word in human]])
+    agreement = agreement_of_ranks(ranks(values, names)[..., [names.index(word) for word in human]])
     return np.where(np.isnan(values).all(axis=-1), np.nan, agreement)
 
 
-def _ranks(values: Floats, names: Sequence[str]) -> NDArray[np.int64]:
-    """Rank of each attribute, 1 for the highest score; ties by the alphabet, NaN last."""
+def ranks(values: Floats, names: Sequence[str]) -> NDArray[np.int64]:
+    """Rank of each attribute (last axis), 1 for the highest score; ties by the alphabet, NaN last."""
     alphabet = np.argsort(np.asarray(names, dtype=object), kind="stable")
     keys = np.where(np.isnan(values), np.inf, -values)[..., alphabet]
     order = alphabet[np.argsort(keys, axis=-1, kind="stable")]
-    ranks = np.empty(values.shape, dtype=np.int64)
-    np.put_along_axis(ranks, order, np.broadcast_to(np.arange(1, len(names) + 1), values.shape), axis=-1)
-    return ranks
+    found = np.empty(values.shape, dtype=np.int64)
+    np.put_along_axis(found, order, np.broadcast_to(np.arange(1, len(names) + 1), values.shape), axis=-1)
+    return found
 
 
-def _from_ranks(ranks: NDArray[np.int64]) -> Floats:
+def agreement_of_ranks(ranks: NDArray[np.int64]) -> Floats:
     """Mean over k of AP_k from the ranks (..., depth) of the human stereotypes, best first.
 
     The hits of H_k stand at the sorted ranks r_1 < ... < r_k, so AP_k = (1/k) sum_j j / r_j.
@@ -98,28 +98,10 @@ def expected_agreement(n: int, depth: int = DEPTH) -> float:
     return float(np.mean([(harmonic + (k - 1) / (n - 1) * (n - harmonic)) / n for k in range(1, depth + 1)]))
 
 
-def random_agreement(n: int, rng: np.random.Generator, n_orders: int = 10_000, depth: int = DEPTH) -> Floats:
+def published_random_agreement(n: int, rng: np.random.Generator, n_orders: int = 10_000, depth: int = DEPTH) -> Floats:
     """Agreement of random orders of n attributes, shape (n_orders,): the paper's chance sample."""
     orders = rng.permuted(np.tile(np.arange(1, n + 1), (n_orders, 1)), axis=1)
-    return _from_ranks(orders[:, :depth])
-
-
-def permutation_p(
-    scores: ArrayLike, attributes: Sequence[str], human: Sequence[str], rng: np.random.Generator, n_orders: int = 10_000
-) -> float:
-    """One-sided p of the mean agreement over rankings: how often shuffled attribute names agree as well.
-
-    The names are shuffled in the same way in all rankings (rows of ``scores``), so that what the prompts have in
-    common stays. (1 + number of shuffles that agree at least as well) / (1 + n_orders). NaN when nothing is scored.
-    """
-    values = np.atleast_2d(np.asarray(scores, dtype=float))
-    observed = float(np.nanmean(mean_average_precision(values, attributes, human))) if len(human) else float("nan")
-    if np.isnan(observed):
-        return float("nan")
-    ranks = _ranks(values, attributes)[~np.isnan(values).all(axis=1)]
-    places = rng.permuted(np.tile(np.arange(values.shape[1]), (n_orders, 1)), axis=1)[:, : len(human)]
-    means = np.mean([_from_ranks(row[places]) for row in ranks], axis=0)
-    return float((1 + np.sum(means >= observed - 1e-12)) / (1 + n_orders))
+    return agreement_of_ranks(orders[:, :depth])
 
 
 def overlap_p(hits: int, n: int, drawn: int = DEPTH, marked: int = DEPTH) -> float:

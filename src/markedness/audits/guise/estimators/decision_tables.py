@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,19 +12,16 @@ from markedness.audits.guise.estimators.decisions import (
     Rule,
     Verdicts,
     count,
-    count_resampled,
-    count_swapped,
     published_chi_square,
     two_by_two,
     verdicts,
 )
+from markedness.audits.guise.estimators.differences import decision_score
 from markedness.audits.guise.estimators.params import Params
-from markedness.audits.guise.estimators.spread import NO_SPREAD, Spread
 from markedness.audits.guise.estimators.stereotypes import main_rows, ratings
 from markedness.audits.guise.estimators.tables import Row
 from markedness.audits.guise.estimators.text_sets import text_sets
-from markedness.results import NAN
-from markedness.stats.resampling import multinomial_weights, percentile_interval
+from markedness.results import NAN, Score
 
 RULES: tuple[Rule, ...] = ("ratio", "difference")
 
@@ -34,7 +32,8 @@ def decided(rows: pd.DataFrame, attributes: pd.DataFrame, task: str, rule: Rule)
     if chosen.empty:
         return []
     detrimental = ratings(attributes, task)["detrimental"].sort_index().eq(True).to_numpy()
-    return [verdicts(one, detrimental, rule) for one in text_sets(chosen)]
+    group, reference = (str(chosen[side].iloc[0]) for side in ("group", "reference"))
+    return [replace(verdicts(one, detrimental, rule), group=group, reference=reference) for one in text_sets(chosen)]
 
 
 def decision_rows(rows: pd.DataFrame, attributes: pd.DataFrame, params: Params, rng: np.random.Generator) -> list[Row]:
@@ -47,7 +46,7 @@ def decision_rows(rows: pd.DataFrame, attributes: pd.DataFrame, params: Params, 
     attributes
         Task and attribute -> whether it is detrimental.
     params
-        Text sets, resamples.
+        Text sets, confidence level.
     rng
         Seeded generator.
     """
@@ -56,10 +55,8 @@ def decision_rows(rows: pd.DataFrame, attributes: pd.DataFrame, params: Params, 
     for task in scored["task"].unique():
         named = {"task": task, "group": str(scored["group"].iloc[0]), "reference": str(scored["reference"].iloc[0])}
         for rule in RULES:
-            verdicts_of_sets = decided(scored, attributes, task, rule)
-            found = _spread(verdicts_of_sets, params, rng)
-            for level, item, chosen in _parts(verdicts_of_sets):
-                row = _row(chosen, found if level == "all" else NO_SPREAD)
+            for level, item, chosen in _parts(decided(scored, attributes, task, rule)):
+                row = _row(chosen, decision_score(str(task), chosen, rng, 1, params.confidence_level))
                 made.append(row | named | {"rule": rule, "level": level, "item": item})
     return made
 
@@ -73,35 +70,18 @@ def _parts(found: list[Verdicts]) -> Iterator[tuple[str, str, list[Verdicts]]]:
         yield "setting", setting, [one for one in found if one.setting == setting]
 
 
-def _row(chosen: list[Verdicts], found: Spread) -> Row:
+def _row(chosen: list[Verdicts], found: Score) -> Row:
     """Rates, tests and margins of one row."""
     c = count(chosen)
-    a, n_a, b, n_b = (float(value) for value in (c.count, c.n, c.count_reference, c.n_reference))
+    a, n_a, b, n_b = c.count, c.n, c.count_reference, c.n_reference
     fair, equal = two_by_two(a, n_a, b, n_b), published_chi_square(a, b)
     margins = np.concatenate([np.r_[one.margin.ravel(), one.margin_reference.ravel()] for one in chosen])
     return {
-        "rate": a / n_a if n_a else NAN, "rate_reference": b / n_b if n_b else NAN, "difference": c.difference.item(),
-        "ci_low": found.low, "ci_high": found.high, "increase": a / b - 1 if a and b else NAN, "count": a,
-        "count_reference": b, "n": n_a, "n_reference": n_b, "chi2": equal.statistic, "p": equal.p,
-        "chi2_2x2": fair.statistic, "p_2x2": fair.p, "null_mean": found.null_mean, "p_swapped": found.p,
-        "ties": int((margins == 0).sum()),
+        "rate": a / n_a if n_a else NAN, "rate_reference": b / n_b if n_b else NAN, "difference": c.difference,
+        "ci_low": found.ci_low, "ci_high": found.ci_high, "p": found.p,
+        "increase": a / b - 1 if a and b else NAN, "count": a, "count_reference": b, "n": n_a,
+        "n_reference": n_b, "chi2": equal.statistic, "p_published": equal.p,
+        "chi2_2x2": fair.statistic, "p_2x2": fair.p, "ties": int((margins == 0).sum()),
         "smallest_margin": float(np.nanmin(np.abs(margins))) if np.isfinite(margins).any() else NAN,
         "missing": int(np.isnan(margins).sum()),
     }  # fmt: skip
-
-
-def _spread(found: list[Verdicts], params: Params, rng: np.random.Generator) -> Spread:
-    """Percentile interval of the difference of rates, and its null, of which 0 is the centre."""
-    sizes, n_prompts = [len(one.margin) for one in found], len(found[0].prompts)
-    pairs = [multinomial_weights(size, params.n_resamples, rng) for size in sizes]
-    prompts = multinomial_weights(n_prompts, params.n_resamples, rng)
-    low, high = percentile_interval(count_resampled(found, pairs, prompts).difference, params.confidence_level)
-    if max(sizes) < 2 and n_prompts < 2:
-        low = high = NAN
-    flips = [rng.random((params.n_permutations, size)) < 0.5 for size in sizes]
-    null = count_swapped(found, flips).difference
-    observed, null = count(found).difference.item(), null[np.isfinite(null)]
-    if not len(null) or np.isnan(observed):
-        return Spread(low, high, NAN, NAN, NAN, NAN)
-    p = (1 + np.sum(np.abs(null) >= abs(observed) - 1e-12)) / (1 + len(null))
-    return Spread(low, high, float(null.mean()), NAN, NAN, float(p))

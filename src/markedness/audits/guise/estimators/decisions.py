@@ -7,13 +7,13 @@ Source: Hofmann et al. (2024), Nature 633, 147-154, "Criminality analysis"; Supp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.audits.guise.estimators.text_sets import TextSet
+from markedness.audits.guise.estimators.text_sets import Names, TextSet
 
 Floats = NDArray[np.float64]
 Rule = Literal["ratio", "difference"]
@@ -93,11 +93,18 @@ class Verdicts:
     prompts: Sequence[str]
     margin: Floats
     margin_reference: Floats
+    name: str = ""
+    group: str = ""
+    reference: str = ""
+    clusters: Names | None = None
+    """The verb or source text of each pair, of the guise; None where the data do not say."""
+    clusters_reference: Names | None = None
 
     def only(self, prompt: int) -> Verdicts:
         """The decisions of one prompt, by its place."""
         chosen = slice(prompt, prompt + 1)
-        return Verdicts(self.setting, self.prompts[chosen], self.margin[:, chosen], self.margin_reference[:, chosen])
+        margins = (self.margin[:, chosen], self.margin_reference[:, chosen])
+        return replace(self, prompts=self.prompts[chosen], margin=margins[0], margin_reference=margins[1])
 
     @property
     def detrimental(self) -> Floats:
@@ -112,89 +119,39 @@ class Verdicts:
 
 @dataclass(frozen=True)
 class Counts:
-    """Detrimental and all decisions of both guises; arrays, when counted for resamples."""
+    """Detrimental and all decisions of both guises."""
 
-    count: Floats
-    n: Floats
-    count_reference: Floats
-    n_reference: Floats
+    count: float
+    n: float
+    count_reference: float
+    n_reference: float
 
     @property
-    def difference(self) -> Floats:
+    def difference(self) -> float:
         """Rate of the guise minus rate of its reference; NaN where one has no decision."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(self.count / self.n - self.count_reference / self.n_reference)
+        if not (self.n and self.n_reference):
+            return float("nan")
+        return self.count / self.n - self.count_reference / self.n_reference
 
 
 def verdicts(texts: TextSet, detrimental: ArrayLike, rule: Rule = "ratio") -> Verdicts:
     """Decide for every text and prompt, see `margins`."""
     shape = texts.log_p.shape
     flat = (-1, shape[2])
-    found = [
+    own, others = (
         margins(log_p.reshape(flat), texts.neutral_log_prob.reshape(flat), detrimental, rule).reshape(shape[:2])
         for log_p in (texts.log_p, texts.log_p_reference)
-    ]
-    return Verdicts(texts.setting, texts.prompts, *found)
+    )
+    return Verdicts(
+        texts.setting, texts.prompts, own, others, name=texts.name, clusters=texts.clusters,
+        clusters_reference=texts.clusters_reference,
+    )  # fmt: skip
 
 
 def count(decided: Sequence[Verdicts]) -> Counts:
-    """The decisions of all text sets, which have the same prompts; arrays of shape ()."""
-    pairs = [np.ones((1, len(one.margin))) for one in decided]
-    totals = _totals(decided, pairs, np.ones((1, len(decided[0].prompts))))
-    return Counts(*(part[0] for part in totals))
-
-
-def count_resampled(decided: Sequence[Verdicts], pairs: Sequence[ArrayLike], prompts: ArrayLike) -> Counts:
-    """The decisions of resamples.
-
-    Parameters
-    ----------
-    decided
-        One per text set, over the same prompts.
-    pairs
-        Per text set, how often each pair is drawn, (n_draws, n_pairs).
-    prompts : (n_draws, n_prompts) array
-        How often each prompt is drawn.
-
-    Returns
-    -------
-    Counts
-        Arrays of shape (n_draws,).
-    """
-    return Counts(
-        *_totals(decided, [np.asarray(drawn, dtype=float) for drawn in pairs], np.asarray(prompts, dtype=float))
-    )
-
-
-def count_swapped(decided: Sequence[Verdicts], flips: Sequence[ArrayLike]) -> Counts:
-    """The decisions with the guises of the flagged pairs exchanged: draws of the null.
-
-    Parameters
-    ----------
-    decided
-        One per text set, over the same prompts.
-    flips
-        Per text set, whether the guises of each pair are exchanged, (n_draws, n_pairs).
-
-    Returns
-    -------
-    Counts
-        Arrays of shape (n_draws,).
-    """
-    moved = [np.asarray(flip, dtype=float) for flip in flips]
-    prompts = np.ones((1, len(decided[0].prompts)))
-    stay = _totals(decided, [1 - flip for flip in moved], prompts)
-    exchanged = _totals(decided, moved, prompts)
-    return Counts(*(stay + exchanged[[2, 3, 0, 1]]))
-
-
-def _totals(decided: Sequence[Verdicts], pairs: Sequence[Floats], prompts: Floats) -> Floats:
-    """Weighted counts (detrimental, all, and both of the reference) of shape (4, n_draws), over all text sets."""
-    totals = np.zeros((4, 1))
-    for one, drawn in zip(decided, pairs, strict=True):
-        sides: list[Floats] = []
-        for values in (one.detrimental, one.detrimental_reference):
-            there = ~np.isnan(values)
-            sides += [np.where(there, values, 0.0), there.astype(float)]
-        totals = totals + np.array([((drawn @ side) * prompts).sum(axis=1) for side in sides])
-    return totals
+    """The decisions of all text sets."""
+    totals = np.zeros(4)
+    for one in decided:
+        for side, values in enumerate((one.detrimental, one.detrimental_reference)):
+            totals[2 * side : 2 * side + 2] += np.nansum(values), np.isfinite(values).sum()
+    return Counts(*(float(total) for total in totals))

@@ -14,6 +14,8 @@ class Params(Strict):
 
     main: tuple[str, ...] = ()
     """The text sets that the main analyses average over; all that are not controls unless given."""
+    marked: str = ""
+    """The marked guise that the headline is about; the first of the axis unless given."""
     base: float = Field(default=10.0, gt=1)
     """Base of the logarithm of the probability ratios; the published scores have base 10."""
     top: int = Field(default=DEPTH, ge=1)
@@ -28,8 +30,5 @@ class Params(Strict):
     contrasts: tuple[tuple[str, str], ...] = (("finna", "fixin_to"), ("habitual_be", "noise"))
     """Pairs of text sets whose strength is compared, if the study has both."""
     confidence_level: float = Field(default=0.95, gt=0, lt=1)
-    n_resamples: int = Field(default=1000, ge=10)
-    n_permutations: int = Field(default=1000, ge=10)
-    """Draws with guises exchanged within pairs."""
     n_orders: int = Field(default=10_000, ge=100)
     """Random orders of the attributes: the chance sample of the paper."""

@@ -2,70 +2,81 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
-from markedness.audits.guise.estimators.agreement import (
-    BOUNDS,
-    expected_agreement,
-    mean_average_precision,
-    permutation_p,
-    random_agreement,
-)
-from markedness.audits.guise.estimators.favorability import BOUNDS as RATING_BOUNDS
+from markedness.audits.guise.estimators.agreement import mean_average_precision, published_random_agreement
 from markedness.audits.guise.estimators.favorability import rank_correlation, regression, top_favorability
-from markedness.audits.guise.estimators.spread import NO_SPREAD, Draws, spread
+from markedness.audits.guise.estimators.sampling import PROMPT, VERB, Sample
+from markedness.audits.guise.estimators.scores import claims
 from markedness.audits.guise.estimators.stereotypes import YEAR, AssociationTask
-from markedness.audits.guise.estimators.tables import Row, contrast
+from markedness.audits.guise.estimators.tables import Row, published_contrast
 from markedness.audits.guise.estimators.text_sets import Floats, mean
-from markedness.results import NAN
+from markedness.results import NAN, Score, not_estimated
+from markedness.stats.inference import Spread
 from markedness.stats.t_tests import correlations, one_sample_t, pooled_t
 
 
-def stereotype_rows(task: AssociationTask, draws: Draws) -> list[Row]:
+def _spreads(task: AssociationTask) -> dict[str, Spread]:
+    """Attribute -> sampling error of its mean log ratio."""
+    sample = Sample(task.sets, task.params.base)
+    factors = (PROMPT,) if task.task == "overt" else (VERB, PROMPT)
+    names = map(str, task.mean_log_ratio.index)
+    return {name: sample.spread(partial(task.attribute, name), *factors) for name in names}
+
+
+def stereotype_rows(task: AssociationTask) -> list[Row]:
     """Attributes from the most to the least associated, with intervals."""
+    spreads = _spreads(task)
     favorability = task.rating("favorability")
     scored = task.mean_log_ratio.sort_index().sort_values(ascending=False, kind="stable")
     rows: list[Row] = []
     for rank, (attribute, value) in enumerate(scored.items(), start=1):
-        found = spread(partial(task.attribute, str(attribute)), float(value), draws, task.params.confidence_level)
+        found = spreads[str(attribute)]
+        low, high = found.interval(float(value), task.params.confidence_level)
         rows.append({
             "task": task.task, "group": task.group, "reference": task.reference, "rank": rank,
-            "attribute": str(attribute), "log_ratio": value, "ci_low": found.low, "ci_high": found.high, "p": found.p,
+            "attribute": str(attribute), "log_ratio": value, "ci_low": low, "ci_high": high, "p": found.p(float(value)),
             "favorability": favorability.get(attribute, NAN), "n_prompts": len(task.log_ratio),
             "n_pairs": task.n_pairs,
         })  # fmt: skip
     return rows
 
 
-def agreement_rows(task: AssociationTask, draws: Draws, rng: np.random.Generator) -> list[Row]:
+def _by_key(task: AssociationTask, rng: np.random.Generator, measure: str) -> dict[str, Score]:
+    """Year or item -> the Score of one measure of this task alone."""
+    made = [one.made(rng) for one in claims([task]) if one.key.partition(".")[0].partition("_")[0] == measure]
+    return {score.item: score for score in made}
+
+
+def agreement_rows(task: AssociationTask, rng: np.random.Generator) -> list[Row]:
     """Agreement with the human stereotypes of each year, over all settings and in each."""
     rows: list[Row] = []
     if not task.exact:
         return rows
-    parts = {"all": task.log_ratio}
+    parts = {"all": task}
     if len(task.log_ratio_by_setting) > 1:
-        parts |= task.log_ratio_by_setting
+        settings = task.log_ratio_by_setting
+        parts |= {name: replace(task, sets=[one for one in task.sets if one.setting == name]) for name in settings}
     n, n_orders = len(task.mean_log_ratio), task.params.n_orders
+    found = {setting: _by_key(part, rng, "agreement") for setting, part in parts.items()}
     for year, human in task.years.items():
-        chance = random_agreement(n, rng, n_orders, len(human))
-        for setting, log_ratio in parts.items():
-            scored, names = _scored(task, log_ratio)
+        chance = published_random_agreement(n, rng, n_orders, len(human))
+        for setting, part in parts.items():
+            scored, names = _scored(task, part.log_ratio)
             by_prompt = mean_average_precision(scored, names, human)
-            test, estimate, found = pooled_t(by_prompt, chance, "greater"), float(mean(by_prompt)), NO_SPREAD
-            if setting == "all":
-                level = task.params.confidence_level
-                found = spread(partial(task.agreement, year), estimate, draws, level, BOUNDS)
+            test, estimate = pooled_t(by_prompt, chance, "greater"), float(mean(by_prompt))
+            score = found[setting].get(year, not_estimated(year))
             rows.append({
                 "task": task.task, "group": task.group, "reference": task.reference, "setting": setting, "year": year,
-                "agreement": estimate, "ci_low": found.low, "ci_high": found.high,
+                "agreement": estimate, "ci_low": score.ci_low, "ci_high": score.ci_high, "p": score.p,
                 "standard_error": published_standard_error(by_prompt), "n_prompts": int(np.isfinite(by_prompt).sum()),
-                "chance": expected_agreement(n, len(human)), "t": test.t, "df": test.df, "p": test.p,
-                "p_permutation": permutation_p(scored, names, human, rng, n_orders), "null_mean": found.null_mean,
-                "p_swapped": found.p, "attributes": n, "human": "; ".join(human),
+                "chance": task.chance(year), "t": test.t, "df": test.df, "p_published": test.p, "attributes": n,
+                "human": "; ".join(human),
             })  # fmt: skip
     return rows
 
@@ -76,7 +87,9 @@ def agreement_contrasts(task: AssociationTask) -> list[Row]:
         return []
     scored, names = _scored(task, task.log_ratio)
     by_year = [(year, mean_average_precision(scored, names, human)) for year, human in task.years.items()]
-    return [contrast(task.group, f"agreement.{task.task}", first, second) for first, second in pairwise(by_year)]
+    return [
+        published_contrast(task.group, f"agreement.{task.task}", first, second) for first, second in pairwise(by_year)
+    ]
 
 
 def _scored(task: AssociationTask, log_ratio: Floats) -> tuple[Floats, list[str]]:
@@ -91,23 +104,25 @@ def published_standard_error(values: Floats) -> float:
     return float(there.std(ddof=1) / np.sqrt(len(there))) if len(there) > 1 else NAN
 
 
-def favorability_rows(task: AssociationTask, draws: Draws) -> list[Row]:
+def favorability_rows(task: AssociationTask, rng: np.random.Generator) -> list[Row]:
     """Favourability of the model's top attributes, and of the human ones of each year."""
     favorability = task.rating("favorability")
     if favorability.notna().sum() == 0:
         return []
     own = top_favorability(task.mean_log_ratio, favorability, task.params.top)
-    found = spread(task.favorability, own.weighted, draws, task.params.confidence_level, RATING_BOUNDS)
+    nothing = not_estimated("favorability")
+    score = next(iter(_by_key(task, rng, "favorability").values()), nothing)
     sources = {"model": own} | {
         year: top_favorability(task.rating(YEAR + year).dropna(), favorability, task.params.top) for year in task.years
     }
     rows: list[Row] = []
     for source, top in sources.items():
-        shown = found if source == "model" else NO_SPREAD
+        shown = score if source == "model" else nothing
         rows.append({
             "task": task.task, "group": task.group, "source": source, "weighted": top.weighted,
-            "unweighted": top.unweighted, "ci_low": shown.low, "ci_high": shown.high, "null_mean": shown.null_mean,
-            "p_swapped": shown.p, "attributes": "; ".join(top.attributes), "n": len(top.attributes),
+            "unweighted": top.unweighted, "ci_low": shown.ci_low, "ci_high": shown.ci_high,
+            "null_mean": shown.null_mean, "p": shown.p, "attributes": "; ".join(top.attributes),
+            "n": len(top.attributes),
         })  # fmt: skip
     return rows
 
@@ -123,19 +138,22 @@ def favorability_rank_rows(task: AssociationTask) -> list[Row]:
     rows: list[Row] = []
     for source, values in ranked.items():
         rho, p, n = rank_correlation(values, favorability)
-        rows.append({"task": task.task, "group": task.group, "source": source, "rho": rho, "p": p, "n": n})
+        rows.append({"task": task.task, "group": task.group, "source": source, "rho": rho, "p_published": p, "n": n})
     return rows
 
 
-def employability_rows(task: AssociationTask, draws: Draws) -> list[Row]:
+def employability_rows(task: AssociationTask) -> list[Row]:
     """Occupations with their prestige."""
+    if not task.prestige.notna().any():
+        return []
+    spreads = _spreads(task)
     prestige = task.prestige
     rows: list[Row] = []
-    for occupation in map(str, task.mean_log_ratio.index if prestige.notna().any() else ()):
+    for occupation in map(str, task.mean_log_ratio.index):
         value = float(task.mean_log_ratio[occupation])
-        found = spread(partial(task.attribute, occupation), value, draws, task.params.confidence_level)
+        low, high = spreads[occupation].interval(value, task.params.confidence_level)
         rows.append({
-            "occupation": occupation, "log_ratio": value, "ci_low": found.low, "ci_high": found.high,
+            "occupation": occupation, "log_ratio": value, "ci_low": low, "ci_high": high,
             "prestige": prestige[occupation], "task": task.task, "group": task.group, "reference": task.reference,
         })  # fmt: skip
     return rows
@@ -155,11 +173,16 @@ def employability_test_rows(task: AssociationTask) -> list[Row]:
         rows.append({
             "task": task.task, "group": task.group, "level": level, "item": item, "mean_log_ratio": test.mean,
             "sd": test.sd * np.sqrt(test.n / (test.n - 1)) if test.n > 1 else NAN, "t": test.t, "df": test.df,
-            "p": test.p, "n": test.n, "intercept": line.intercept, "slope": line.slope,
-            "slope_error": line.slope_error, "r_squared": line.r_squared, "f": line.f, "p_slope": line.p,
+            "p_published": test.p, "n": test.n, "intercept": line.intercept, "slope": line.slope,
+            "slope_error": line.slope_error, "r_squared": line.r_squared, "f": line.f, "p_slope_published": line.p,
             "n_prestige": line.n,
         })  # fmt: skip
     return rows
+
+
+def published_correlations(columns: pd.DataFrame) -> pd.DataFrame:
+    """Pearson's r of every pair of columns with Holm's correction over the pairs."""
+    return correlations(columns).rename(columns={"p": "p_published", "p_adjusted": "p_adjusted_published"})
 
 
 def correlation_rows(task: AssociationTask) -> list[Row]:
@@ -176,5 +199,5 @@ def correlation_rows(task: AssociationTask) -> list[Row]:
     return [
         {**named, "level": level, **{str(key): value for key, value in row.items()}}
         for level, columns in levels.items()
-        for row in correlations(pd.DataFrame(columns, index=task.attributes)).to_dict("records")
+        for row in published_correlations(pd.DataFrame(columns, index=task.attributes)).to_dict("records")
     ]

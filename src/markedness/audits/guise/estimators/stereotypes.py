@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from markedness.audits.guise.estimators.agreement import human_top, mean_average_precision
+from markedness.audits.guise.estimators.agreement import expected_agreement, human_top, mean_average_precision
 from markedness.audits.guise.estimators.association import stereotype_strength
 from markedness.audits.guise.estimators.favorability import favorabilities, slopes
 from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.text_sets import Floats, TextSet, mean, mean_over_sets, text_sets
+from markedness.records import AuditError
 
 YEAR = "percent_"
 """Prefix of the columns with the percentage of people who assigned an adjective, before the year."""
@@ -56,6 +57,12 @@ class AssociationTask:
         return sum(one.n_pairs for one in self.sets)
 
     @property
+    def counts(self) -> tuple[int, int]:
+        """Scores that are there on both sides, and scores that are not."""
+        there = sum(int((np.isfinite(one.log_p) & np.isfinite(one.log_p_reference)).sum()) for one in self.sets)
+        return there, sum(one.log_p.size for one in self.sets) - there
+
+    @property
     def prompts(self) -> list[str]:
         """In the order of the log ratios."""
         return list(self.sets[0].prompts)
@@ -96,27 +103,48 @@ class AssociationTask:
         words = self.params.stereotypes or self.years.get(self.params.stereotype_year, [])
         return np.isin(self.attributes, list(words))
 
+    def only(self, chosen: pd.Series) -> AssociationTask:
+        """The task with some attributes."""
+        kept = chosen.reindex(self.attributes).to_numpy(dtype=bool)
+        return replace(self, sets=[one.only(kept) for one in self.sets], ratings=self.ratings[kept])
+
     # ---- scores of log ratios (..., n_prompts, n_attributes), averaged over prompts
 
-    def strength(self, log_ratio: Floats, weights: Floats | None = None) -> Floats:
+    def strength(self, log_ratio: Floats) -> Floats:
         """Stereotype strength."""
-        return mean(stereotype_strength(log_ratio, self.stereotypical), -1, weights)
+        return mean(stereotype_strength(log_ratio, self.stereotypical), -1)
 
-    def agreement(self, year: str, log_ratio: Floats, weights: Floats | None = None) -> Floats:
+    def agreement(self, year: str, log_ratio: Floats) -> Floats:
         """Agreement with the human stereotypes of a year."""
-        return mean(mean_average_precision(log_ratio, self.attributes, self.years[year]), -1, weights)
+        return mean(mean_average_precision(log_ratio, self.attributes, self.years[year]), -1)
 
-    def favorability(self, log_ratio: Floats, weights: Floats | None = None) -> Floats:
+    def chance(self, year: str) -> float:
+        """Agreement of a random order with the human stereotypes of a year."""
+        return expected_agreement(len(self.mean_log_ratio), len(self.years[year]))
+
+    def favorability(self, log_ratio: Floats) -> Floats:
         """Weighted favourability of the top attributes of the mean over prompts."""
-        return favorabilities(mean(log_ratio, -2, weights), self.rating("favorability"), self.params.top)[0]
+        return favorabilities(mean(log_ratio, -2), self.rating("favorability"), self.params.top)[0]
 
-    def slope(self, log_ratio: Floats, weights: Floats | None = None) -> Floats:
+    def slope(self, log_ratio: Floats) -> Floats:
         """Slope of prestige on the mean over prompts."""
-        return slopes(mean(log_ratio, -2, weights), self.prestige)
+        return slopes(mean(log_ratio, -2), self.prestige)
 
-    def attribute(self, name: str, log_ratio: Floats, weights: Floats | None = None) -> Floats:
+    def attribute(self, name: str, log_ratio: Floats) -> Floats:
         """Log ratio of one attribute."""
-        return mean(log_ratio[..., self.attributes.index(name)], -1, weights)
+        return mean(log_ratio[..., self.attributes.index(name)], -1)
+
+
+def marked_groups(scored: pd.DataFrame, params: Params) -> list[str]:
+    """The marked guises: that of the headline first, then in the order in which they were asked."""
+    groups = scored["group"].cat.categories if isinstance(scored["group"].dtype, pd.CategoricalDtype) else ()
+    there = set(scored["group"].unique())
+    ordered = [str(group) for group in (*groups, *scored["group"].unique()) if group and group in there]
+    if params.marked and params.marked not in ordered:
+        raise AuditError(
+            f"guise.evaluate.marked: '{params.marked}' is not a marked guise of the study; known: {', '.join(ordered)}"
+        )
+    return list(dict.fromkeys([params.marked, *ordered] if params.marked else ordered))
 
 
 def main_rows(rows: pd.DataFrame, params: Params) -> pd.DataFrame:

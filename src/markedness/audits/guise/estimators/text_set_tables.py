@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from markedness.audits.guise.estimators.association import stereotype_strength
 from markedness.audits.guise.estimators.params import Params
-from markedness.audits.guise.estimators.spread import draw, spread
+from markedness.audits.guise.estimators.scores import claims
 from markedness.audits.guise.estimators.stereotypes import AssociationTask
-from markedness.audits.guise.estimators.tables import Row, contrast
+from markedness.audits.guise.estimators.tables import Row, published_contrast
 from markedness.audits.guise.estimators.text_sets import Floats
-from markedness.results import NAN
+from markedness.results import NAN, not_estimated
 from markedness.stats.t_tests import one_sample_t, pooled_t
 
 
@@ -42,13 +43,11 @@ def feature_rows(task: AssociationTask, rng: np.random.Generator) -> list[Row]:
     for one in task.sets if task.stereotypical.any() else ():
         log_ratio = one.log_ratio(params.base)
         test = one_sample_t(stereotype_strength(log_ratio, task.stereotypical), "greater")
-        draws = draw([one], params.base, params.n_resamples, params.n_permutations, rng)
-        found = spread(task.strength, float(task.strength(log_ratio)), draws, params.confidence_level)
+        found = next((claim.made(rng) for claim in claims([replace(task, sets=[one])])), not_estimated("strength"))
         rows.append({
             "text_set": one.name, "setting": one.setting, "control": one.control, "group": task.group,
-            "strength": test.mean, "ci_low": found.low, "ci_high": found.high, "sd": test.sd, "n_prompts": test.n,
-            "n_pairs": one.n_pairs, "t": test.t, "df": test.df, "p": test.p, "null_mean": found.null_mean,
-            "p_swapped": found.p,
+            "strength": test.mean, "ci_low": found.ci_low, "ci_high": found.ci_high, "p": found.p, "sd": test.sd,
+            "n_prompts": test.n, "n_pairs": one.n_pairs, "t": test.t, "df": test.df, "p_published": test.p,
         })  # fmt: skip
     return rows
 
@@ -64,7 +63,7 @@ def strength_contrasts(task: AssociationTask) -> list[Row]:
 
 def _contrasts(group: str, measure: str, samples: Mapping[str, Floats], params: Params) -> list[Row]:
     there = [(a, b) for a, b in params.contrasts if a in samples and b in samples]
-    return [contrast(group, measure, (a, samples[a]), (b, samples[b])) for a, b in there]
+    return [published_contrast(group, measure, (a, samples[a]), (b, samples[b])) for a, b in there]
 
 
 def perplexity_contrasts(rows: pd.DataFrame, params: Params) -> list[Row]:
@@ -91,6 +90,6 @@ def perplexity_rows(rows: pd.DataFrame) -> list[Row]:
                 "text_set": str(name), "setting": part["setting"].iloc[0], "guise": guise, "compared_with": other,
                 "mean": float(there.mean()) if len(there) else NAN, "sd": float(there.std()) if len(there) else NAN,
                 "n": len(there), "missing": len(values) - len(there), "estimator": part["estimator"].iloc[0],
-                "t": test.t, "df": test.df, "p": test.p if other == reference else NAN,
+                "t": test.t, "df": test.df, "p_published": test.p if other == reference else NAN,
             })  # fmt: skip
     return made

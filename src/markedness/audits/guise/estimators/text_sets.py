@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.audits.guise.estimators.association import log_mean_exp, matched_log_ratio, pooled_log_ratio
+from markedness.audits.guise.estimators.association import matched_log_ratio, pooled_log_ratio
 
 Floats = NDArray[np.float64]
+Names = NDArray[np.object_]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ class TextSet:
     """The same of the reference guise."""
     neutral_log_prob: Floats
     """ln p in the neutral context, of the same shape; NaN where it was not asked for."""
+    clusters: Names | None = None
+    """The verb or source text of each pair's text in the guise; None where the data do not say."""
+    clusters_reference: Names | None = None
+    """The same of the reference guise."""
     exact: bool = True
     """Whether the probabilities are the model's own; otherwise they are estimated from the most likely tokens."""
 
@@ -44,33 +49,18 @@ class TextSet:
         """Number of pairs; of unmatched texts, the size of the larger set."""
         return len(self.log_p)
 
+    def only(self, chosen: NDArray[np.bool_]) -> TextSet:
+        """The scores of some attributes."""
+        return replace(
+            self, attributes=[name for name, kept in zip(self.attributes, chosen, strict=True) if kept],
+            log_p=self.log_p[..., chosen], log_p_reference=self.log_p_reference[..., chosen],
+            neutral_log_prob=self.neutral_log_prob[..., chosen],
+        )  # fmt: skip
+
     def log_ratio(self, base: float = 10.0, weights: ArrayLike | None = None) -> Floats:
         """Log ratios (n_prompts, n_attributes); with weights (n, n_pairs) one such array per row of weights."""
         estimator = matched_log_ratio if self.matched else pooled_log_ratio
         return estimator(self.log_p, self.log_p_reference, base, weights)
-
-    def log_ratio_swapped(self, flips: NDArray[np.bool_], base: float = 10.0) -> Floats:
-        """Log ratios with the guises of the flagged pairs exchanged: a draw of the null of no difference.
-
-        Parameters
-        ----------
-        flips : (n_draws, n_pairs) array of bool
-            A pair is exchanged as a whole, in all prompts and for all attributes, because these share its texts.
-
-        Returns
-        -------
-        ndarray, shape (n_draws, n_prompts, n_attributes)
-        """
-        moved = flips.astype(float)
-        if not self.matched:
-            both = np.concatenate([self.log_p, self.log_p_reference])
-            first, second = np.hstack([1 - moved, moved]), np.hstack([moved, 1 - moved])
-            return (log_mean_exp(both, first) - log_mean_exp(both, second)) / float(np.log(base))
-        difference = self.log_p - self.log_p_reference
-        there = np.isfinite(difference)
-        total = np.tensordot(1 - 2 * moved, np.where(there, difference, 0.0), axes=1)
-        count = there.sum(axis=0)
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan) / float(np.log(base))
 
 
 def text_sets(rows: pd.DataFrame) -> list[TextSet]:
@@ -91,7 +81,7 @@ def text_sets(rows: pd.DataFrame) -> list[TextSet]:
         pair_codes, pair_names = pd.factorize(part["pair"])
         shape = (len(pair_names), len(prompts), len(attributes))
         cell = np.ravel_multi_index((pair_codes, prompt_codes[chosen], attribute_codes[chosen]), shape)
-        log_p, log_p_reference, neutral = _arrays(part, cell, shape)
+        (log_p, log_p_reference, neutral), pairs = _arrays(part, cell, shape)
         first = part.iloc[0]
         made.append(
             TextSet(
@@ -103,14 +93,31 @@ def text_sets(rows: pd.DataFrame) -> list[TextSet]:
                 log_p=log_p,
                 log_p_reference=log_p_reference,
                 neutral_log_prob=neutral,
+                clusters=_clusters(part["cluster"], pair_codes, pairs, log_p),
+                clusters_reference=_clusters(part["cluster_reference"], pair_codes, pairs, log_p_reference),
                 exact=bool(part["estimator"].dropna().eq("exact").all()),
             )
         )
     return made
 
 
-def _arrays(rows: pd.DataFrame, cell: NDArray[np.int64], shape: tuple[int, int, int]) -> list[Floats]:
-    """The three columns of ln p as arrays of this shape, longer by the copies of pairs; ``cell`` numbers the rows."""
+def _clusters(names: pd.Series, codes: NDArray[np.int64], pairs: NDArray[np.int64], log_p: Floats) -> Names | None:
+    """The cluster of each of these pairs; None where one with scores has none. ``codes``: the pair of each row."""
+    first = np.unique(codes, return_index=True)[1]
+    found = names.astype(object).to_numpy()[first][pairs]
+    missing = pd.isna(found)
+    if (missing & np.isfinite(log_p).any(axis=(1, 2))).any():
+        return None
+    return np.where(missing, "", found)
+
+
+def _arrays(
+    rows: pd.DataFrame, cell: NDArray[np.int64], shape: tuple[int, int, int]
+) -> tuple[list[Floats], NDArray[np.int64]]:
+    """The three columns of ln p as arrays of this shape, longer by the copies of pairs, and the number of each pair.
+
+    ``cell`` numbers the rows.
+    """
     copy = _copies(cell)
     n_copies = int(copy.max(initial=0)) + 1
     arrays = []
@@ -118,10 +125,11 @@ def _arrays(rows: pd.DataFrame, cell: NDArray[np.int64], shape: tuple[int, int, 
         values = np.full((n_copies, int(np.prod(shape))), np.nan)
         values[copy, cell] = pd.to_numeric(rows[column]).to_numpy(dtype=float, na_value=np.nan)
         arrays.append(values.reshape(n_copies * shape[0], *shape[1:]))
+    pairs = np.tile(np.arange(shape[0]), n_copies)
     if n_copies > 1:  # pairs with fewer copies than the most frequent one leave empty rows
         filled = np.isfinite(arrays[0]).any(axis=(1, 2)) | np.isfinite(arrays[1]).any(axis=(1, 2))
-        arrays = [values[filled] for values in arrays]
-    return arrays
+        arrays, pairs = [values[filled] for values in arrays], pairs[filled]
+    return arrays, pairs
 
 
 def _copies(cells: NDArray[np.int64]) -> NDArray[np.int64]:

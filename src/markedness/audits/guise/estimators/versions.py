@@ -9,10 +9,9 @@ import pandas as pd
 
 from markedness.audits.guise.estimators.association import common_attributes, scaling, stereotype_strength
 from markedness.audits.guise.estimators.params import Params
-from markedness.audits.guise.estimators.scores import marked_groups
-from markedness.audits.guise.estimators.stereotypes import AssociationTask, association_tasks, main_rows
+from markedness.audits.guise.estimators.stereotype_tables import published_correlations
+from markedness.audits.guise.estimators.stereotypes import AssociationTask, association_tasks, main_rows, marked_groups
 from markedness.records import FeatureTables
-from markedness.stats.t_tests import correlations
 
 MEASURES = {"traits": "strength.covert", "overt": "strength.overt"}
 
@@ -73,7 +72,7 @@ def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params
     pairs = []
     for (family, name), part in pd.concat(means).groupby(["family", "task"], sort=False):
         scored = part.drop(columns=["task", "model", "family", "n_parameters"]).astype(float).T
-        pairs.append(correlations(scored).assign(family=str(family), task=str(name)))
+        pairs.append(published_correlations(scored).assign(family=str(family), task=str(name)))
     by = ("measure", "family", "size")
     return {"guise_scaling": scaling(pd.DataFrame(cells), by), "guise_versions": pd.concat(pairs, ignore_index=True)}
 
@@ -81,7 +80,7 @@ def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params
 def _tasks(table: FeatureTables, params: Params) -> list[AssociationTask]:
     """The association tasks of the first marked guise."""
     rows = main_rows(table["scores"], params)
-    first = rows["group"].isin(marked_groups(table["scores"])[:1])
+    first = rows["group"].isin(marked_groups(table["scores"], params)[:1])
     return association_tasks(rows[first], table["attributes"], params)
 
 

@@ -1,0 +1,115 @@
+"""Scores that compare rates of the two guises: detrimental decisions, missing scores. Texts are the units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Unpack
+
+import numpy as np
+import pandas as pd
+
+from markedness.audits.guise.estimators.decisions import Verdicts
+from markedness.audits.guise.estimators.sampling import PROMPT, VERB
+from markedness.audits.guise.estimators.text_sets import Floats
+from markedness.results import Score
+from markedness.stats.inference import MIN_CLUSTERS, About, Codes, LeaveOut, claim, group_difference_score, spread
+
+_METHOD = (
+    "guises exchanged between texts of one verb or source (texts that are not matched: within their set), "
+    "studentised; interval by leaving out verbs or sources"
+)
+
+
+def decision_score(
+    key: str, decided: Sequence[Verdicts], rng: np.random.Generator, family: int, confidence_level: float = 0.95
+) -> Score:
+    """Rate of detrimental decisions about the guise minus that of its reference, paired by text."""
+    parts = []
+    for one in decided:
+        sides = ((one.detrimental, one.clusters, True), (one.detrimental_reference, one.clusters_reference, False))
+        for values, names, marked in sides:
+            there = np.isfinite(values)
+            prompts = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+            clusters = np.broadcast_to("" if names is None else names[:, None], values.shape)
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "hit": values[there], "total": 1.0, "marked": marked, "cluster": clusters[there],
+                        "prompt": prompts[there], "set": "" if one.setting != "unmatched" else one.name,
+                    }
+                )
+            )  # fmt: skip
+    first = decided[0]
+    missing = sum(int(np.isnan(values).sum()) for one in decided for values in (one.margin, one.margin_reference))
+    named = all(one.clusters is not None and one.clusters_reference is not None for one in decided)
+    return _difference(
+        key, pd.concat(parts), rng, family, "" if named else "verb", n_missing=missing, unit="decisions",
+        positive=f"speakers of {first.group} get more detrimental decisions than those of {first.reference}",
+        comparable=True, group=first.group, reference=first.reference,
+    )  # fmt: skip
+
+
+def missing_score(rows: pd.DataFrame, rng: np.random.Generator, family: int) -> Score:
+    """Share of missing scores of texts in the guise minus that of its reference.
+
+    A score that is absent without a reason was not asked for: sets that are not matched may differ in size.
+    """
+    asked = rows[rows["kind"].ne("perplexity") & rows["setting"].ne("overt")]
+    group, reference = (str(rows[name].iloc[0]) for name in ("group", "reference"))
+    why, parts = asked["missing"].notna(), []
+    for value, cluster, marked in (("log_prob", "cluster", True), ("log_prob_reference", "cluster_reference", False)):
+        side = pd.DataFrame(
+            {
+                "hit": (asked[value].isna() & why).astype(float), "total": 1.0, "marked": marked,
+                "cluster": asked[cluster].astype(object), "prompt": asked["prompt_id"].astype(object),
+                "set": asked["text_set"].astype(object).where(asked["setting"].eq("unmatched"), ""),
+            }
+        )  # fmt: skip
+        parts.append(side[asked[value].notna() | why])
+    both = pd.concat(parts)
+    return _difference(
+        "missing.difference", both, rng, family, "verb" if both["cluster"].isna().any() else "", unit="scores",
+        n_missing=int(both["hit"].sum()), comparable=True, group=group, reference=reference,
+        positive=f"more scores are missing after {group} than after {reference}",
+    )  # fmt: skip
+
+
+def _difference(
+    key: str, cells: pd.DataFrame, rng: np.random.Generator, family: int, missing_column: str, **about: Unpack[About]
+) -> Score:
+    """Difference of two rates, from cells: hit, total, marked, cluster, prompt, set ("" where matched)."""
+    if missing_column or cells.empty:
+        rates = cells.groupby("marked")["hit"].mean()
+        estimate = float(rates.get(True, np.nan) - rates.get(False, np.nan))
+        about["n"] = len(cells)
+        return claim(key, estimate, method="there are no answers", missing_column=missing_column, **about)
+    units = cells.groupby(["set", "cluster", "marked"], sort=True, observed=True)[["hit", "total"]].sum().reset_index()
+    block = units["set"].astype(str) + "/" + units["cluster"].astype(str).where(units["set"].eq(""), "")
+    made = group_difference_score(
+        key, units["hit"], units["total"], units["marked"], [True], False, rng, cluster=VERB,
+        clusters=units["cluster"].astype(str), blocks=[block], family=family, method=_METHOD, **about,
+    )  # fmt: skip
+    if cells["prompt"].nunique() < MIN_CLUSTERS or np.isnan(made.p):
+        return made
+    crossed = spread(
+        _leave_out(cells), {VERB: cells["cluster"].astype(str), PROMPT: cells["prompt"].astype(str)}, cells["marked"]
+    )
+    about["n"] = made.n
+    method = "t over verbs or texts crossed with prompts, each left out in turn"
+    varies = cells["hit"].nunique() > 1
+    return claim(key, made.estimate, crossed, family=family, method=method, **about) if varies else made
+
+
+def _leave_out(cells: pd.DataFrame) -> LeaveOut:
+    """The difference of the two rates without each cluster of cells."""
+    hit, marked = cells["hit"].to_numpy(dtype=float), cells["marked"].to_numpy(dtype=bool)
+
+    def without(codes: Codes, n_clusters: int) -> Floats:
+        rates = []
+        for side in (marked, ~marked):
+            top = hit[side].sum() - np.bincount(codes[side], hit[side], n_clusters)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                rates.append(top / (side.sum() - np.bincount(codes[side], minlength=n_clusters)))
+        return np.asarray(rates[0] - rates[1])
+
+    return without
