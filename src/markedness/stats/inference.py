@@ -212,6 +212,62 @@ def _fewest(codes: Codes, group: Codes, size: Floats) -> float:
     return min((effective(np.bincount(codes[own], size[own])) for own in inside), default=0.0)
 
 
+def influence_errors(influences: ArrayLike, strata: ArrayLike) -> tuple[Floats, Floats]:
+    """Standard errors of many estimates from the influence of each cluster on each.
+
+    Parameters
+    ----------
+    influences
+        Shape (clusters, k): contribution of a cluster to each estimate, to first order the estimate minus its value
+        without the cluster.
+    strata
+        Shape (clusters,): clusters vary around the mean of their stratum; a stratum of one cluster adds nothing.
+
+    Returns
+    -------
+    standard_error, df
+        Shape (k,): root of the sum over strata of n / (n - 1) times the squared distances; Satterthwaite degrees of
+        freedom. NaN where no stratum has two clusters.
+    """
+    values = np.asarray(influences, dtype=float)
+    codes, labels = _codes(strata)
+    n = np.bincount(codes, minlength=len(labels)).astype(float)
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(len(labels)))
+    if not (n > 1).any():
+        return np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan)
+    means = np.add.reduceat(values[order], starts) / n[:, None]
+    squares = np.add.reduceat(np.square(values[order] - means[codes[order]]), starts)
+    parts = squares * np.where(n > 1, n / np.maximum(n - 1, 1), 0.0)[:, None]
+    variance, below = parts.sum(axis=0), (np.square(parts) / np.maximum(n - 1, 1)[:, None]).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.sqrt(variance), np.where(below > 0, np.square(variance) / below, np.nan)
+
+
+def influence_spread(factor: str, clusters: Sequence[str], influences: ArrayLike, strata: ArrayLike) -> Spread:
+    """A `Spread` over one factor from the influence of each cluster, shape (clusters,); see `influence_errors`."""
+    values = np.asarray(influences, dtype=float)
+    error, df = influence_errors(values[:, None], strata)
+    if math.isnan(error[0]):
+        return Spread(fixed=(factor,))
+    codes, labels = _codes(strata)
+    n = np.bincount(codes, minlength=len(labels)).astype(float)
+    means = np.bincount(codes, values, len(labels)) / n
+    centred = (values - means[codes]) * np.sqrt(n / np.maximum(n - 1, 1))[codes]
+    made = {factor: dict(zip(clusters, centred.tolist(), strict=True))}
+    return Spread(float(error[0]), float(df[0]), {factor: len(values)}, (), made)
+
+
+def t_intervals(
+    estimates: ArrayLike, errors: Floats, df: Floats, confidence_level: float = 0.95
+) -> tuple[Floats, Floats]:
+    """The t intervals of many estimates, shape (k,); NaN without a standard error above rounding."""
+    from scipy import stats
+
+    margin = stats.t.ppf((1 + confidence_level) / 2, df) * np.where(errors > 1e-12, errors, np.nan)
+    return np.asarray(estimates - margin), np.asarray(estimates + margin)
+
+
 def _codes(values: ArrayLike | Sequence[tuple[int, ...]]) -> tuple[Codes, Sequence[object]]:
     if isinstance(values, list) and values and isinstance(values[0], tuple):
         codes, index = pd.MultiIndex.from_tuples(values).factorize()
@@ -381,6 +437,81 @@ def exchange_test(
     )
 
 
+class Draws:
+    """Several statistics of the same exchanges, drawn once and read by several tests.
+
+    Parameters
+    ----------
+    make
+        Number of draws -> statistics under exchanged labels, shape (draws, k).
+    """
+
+    def __init__(self, make: Callable[[int], Floats]) -> None:
+        self._make = make
+        self._made: list[Floats] = []
+        self._n = 0
+
+    def reader(self, statistic: Callable[[Floats], Floats]) -> Callable[[int], Floats]:
+        """For `exchange_test`: the next draws of one statistic, computed from all k; starts at the first draw."""
+        place = 0
+
+        def draw(n: int) -> Floats:
+            nonlocal place
+            place += n
+            return statistic(self.first(place)[place - n :])
+
+        return draw
+
+    def first(self, n: int) -> Floats:
+        """The first ``n`` draws, shape (n, k)."""
+        if self._n < n:
+            self._made.append(self._make(n - self._n))
+            self._n = n
+        if len(self._made) > 1:
+            self._made = [np.concatenate(self._made)]
+        return self._made[0][:n]
+
+
+def multiplied(contributions: Callable[[Floats], Floats], n_units: int, rng: np.random.Generator) -> Draws:
+    """Draws of the multiplier bootstrap: each unit's contribution times an independent standard normal number.
+
+    ``contributions``: multipliers, shape (draws, n_units) -> statistics, shape (draws, k). Source: Chernozhukov,
+    Chetverikov & Kato 2013, Annals of Statistics 41(6):2786-2819 (maxima of many such sums).
+    """
+    return Draws(lambda n: contributions(rng.standard_normal((n, n_units))))
+
+
+def null_detectable(null: Null, family: int = 1, two_sided: bool = False, power: float = POWER) -> float:
+    """Smallest effect that an exchange test finds with probability ``power``, from the spread of its null.
+
+    In the unit of the null; a normal approximation that takes the statistic to vary as it does under exchange. NaN
+    where nothing can be found: no spread, or a smallest p above the corrected level.
+    """
+    from scipy import stats
+
+    alpha = ALPHA / max(1, family)
+    if not null.sd > 0 or null.smallest_p > alpha:
+        return NAN
+    return float((stats.norm.isf(alpha / 2 if two_sided else alpha) + stats.norm.ppf(power)) * null.sd)
+
+
+def pooled_p(observed: ArrayLike, draws: ArrayLike) -> Floats:
+    """p-value of each of many statistics against the draws of all, each over its own permutation standard deviation.
+
+    Shapes as in `max_t`. Not corrected: for `benjamini_hochberg`. It holds on average over the statistics, whose
+    scaled draws are taken to have one distribution.
+    """
+    values, null = np.asarray(observed, dtype=float), np.asarray(draws, dtype=float)
+    sd = np.sqrt(np.square(null).mean(axis=0))
+    usable = np.isfinite(values) & np.isfinite(sd) & (sd > 1e-12)
+    p = np.full(values.shape, np.nan)
+    if usable.any():
+        pooled = np.sort((np.abs(null[:, usable]) / sd[usable]).ravel())
+        below = np.searchsorted(pooled, np.abs(values[usable]) / sd[usable] - 1e-10, side="left")
+        p[usable] = (1 + len(pooled) - below) / (1 + len(pooled))
+    return p
+
+
 def max_t(observed: ArrayLike, draws: ArrayLike) -> Floats:
     """p-values of many statistics at once, each over its own permutation standard deviation.
 
@@ -488,6 +619,7 @@ def claim(
     confidence_level: float = 0.95,
     method: str,
     missing_column: str = "",
+    smallest_effect: float | None = None,
     **about: Unpack[About],
 ) -> Score:
     """A Score: its interval from ``spread``, its p from ``null``, or where there is none from the t of ``spread``.
@@ -500,6 +632,8 @@ def claim(
         What was resampled and what exchanged; what `spread` took as fixed and why there is no p is added.
     missing_column
         A cluster column that the data lack: then there is no p and no interval, and the method names the column.
+    smallest_effect
+        The Score's ``detectable``, where p is not the t of ``spread``; see `null_detectable`.
     about
         Further fields of `markedness.results.Score`.
     """
@@ -523,7 +657,7 @@ def claim(
         null_high=NAN if null is None else null.high,
         p=spread.p(estimate) if null is None else null.p,
         clusters=dict(spread.clusters),
-        detectable=spread.detectable(ALPHA / max(1, family)),
+        detectable=spread.detectable(ALPHA / max(1, family)) if smallest_effect is None else smallest_effect,
         method="; ".join(sentences),
         influences=spread.influences,
         **about,

@@ -51,14 +51,16 @@ def test_evaluate_compares_groups_as_published() -> None:
     assert not {"White man", "White woman", "Black man"} & set(by_group.index)
 
 
-def test_evaluate_with_one_axis_and_one_prompt_has_no_bootstrap_but_lists() -> None:
+def test_evaluate_with_one_axis_and_one_prompt_has_lists_and_says_so() -> None:
     rows = [("Black", None, f"drum drum {word}") for word in "abcdefghij"]
     rows += [("White", None, f"flute flute {word}") for word in "abcdefghij"]
     made = run(generations(rows))
     words = made.tables["marked_words"].set_index("group")
     assert words.loc["Black", "word"] == "drum"
     assert words.loc["White", "word"] == "flute"
-    assert np.isnan(words.loc["Black", "z_White_ci_low"])
+    # Every text of the group says it twice: no spread, hence no interval.
+    assert np.isnan(words.loc["Black", "log_odds_ratio_White_ci_low"])
+    assert words.loc["Black", "p"] <= 0.05
     assert pd.isna(words.loc["Black", "survives_leave_one_prompt_out"])
     assert any("only one prompt is known" in note for note in made.notes)
     assert any("no texts for 'Asian', 'Middle-Eastern', 'Latine', 'man', 'woman', 'nonbinary'" in n for n in made.notes)

@@ -33,7 +33,7 @@ SPEC = AuditSpec(
     # Axes may be missing or empty: a text then fixes fewer of them.
     corpus=CorpusColumns(
         required=("text",),
-        optional=("prompt", "prompt_id", "kind"),
+        optional=("prompt", "prompt_id", "kind", "cluster"),
         written=("sentiment", "svm_{axis}", "svm_intersection"),
     ),
     table="texts",
@@ -43,8 +43,10 @@ SPEC = AuditSpec(
         "jsd.excess",
         "svm.balanced_accuracy",
         "similarity.difference",
-        "refusals.share",
+        "interaction.excess",
+        "refusals.difference",
     ),
     complete_corpus_ref="design.corpus_prompts:complete_corpus",
     point_scores_ref="evaluate:point_scores",
+    scores_ref="estimators.scores:scores",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -87,12 +88,14 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         - ``texts``: one row per response: text (its number), kind, prompt_id, group, the axes, sample, status,
           duplicate; ``included``: whether the measures use it; ``sentiment``: VADER compound, in [-1, 1];
           ``lexicon: <name>``: percent of the words that are in that lexicon. Missing where not included.
+          ``cluster``: what belongs together, from the corpus, else "#" and a hash of prompt and text.
         - ``bag_of_words``: text, word, count; the word "" is a token without letters.
         - ``comparisons`` and ``words``: see `markedness.audits.personas.language.comparisons.compare_words`.
         - ``embeddings``: text, embedding (unit vector), of the texts that have one.
         - ``svm_words``: kind, labeling, group, word, rank, weight; ``svm_predictions``: text, labeling, group,
           is_group, predicted, of the texts of the test splits.
         - ``word_sentiment``: word, compound (VADER), of the words that are not neutral.
+        - ``prompt_words``: kind, group, word: the words of the prompts that the texts of a group answer.
         - ``unread``: kind, measure (words, lexicon, sentiment): what cannot read the texts of a kind.
 
         Models: one pipeline per kind and labeling.
@@ -126,6 +129,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         "svm_words": _stacked([one.words for one in classifiers], SVM_WORD_COLUMNS),
         "svm_predictions": _stacked([one.predictions for one in classifiers], PREDICTION_COLUMNS),
         "word_sentiment": pd.DataFrame({"word": list(valence), "compound": list(valence.values())}),
+        "prompt_words": _prompt_words(responses, table, params.tokens),
         "unread": pd.DataFrame(missing, columns=["kind", "measure"], dtype="str"),
     }
     return Features(tables, models={k: v for one in classifiers for k, v in one.models.items()}, notes=notes)
@@ -133,7 +137,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
 
 def _included(responses: pd.DataFrame, params: Params) -> tuple[pd.DataFrame, pd.Series[str]]:
     """The table of texts as far as clean knows it, and the answer of each included text, None elsewhere."""
-    columns = ["kind", "prompt_id", "group", *params.axes, "sample", "status", "duplicate"]
+    columns = ["kind", "prompt_id", "group", *params.axes, "sample", "status", "duplicate", "cluster"]
     table = responses.reindex(columns=columns).reset_index(drop=True)
     table.insert(0, "text", np.arange(len(table), dtype=np.int32))
     table["kind"] = table["kind"].fillna("persona").astype(str)
@@ -142,7 +146,32 @@ def _included(responses: pd.DataFrame, params: Params) -> tuple[pd.DataFrame, pd
     if "dropped" in responses:
         left_out |= responses["dropped"].reset_index(drop=True).astype(bool)
     table["included"] = ~left_out
+    table["cluster"] = _clusters(table, answers)
     return table, answers.astype(object).mask(left_out, None)
+
+
+def _clusters(table: pd.DataFrame, answers: pd.Series[str]) -> pd.Series[str]:
+    """The corpus's own, else a hash of the prompt and the text in lower case with single spaces; "" without text."""
+    plain = answers.astype("string").str.lower().str.split().str.join(" ")
+    keys = table["prompt_id"].astype("string").fillna("") + "\n" + plain.fillna("")
+    hashed = ["#" + hashlib.blake2b(key.encode(), digest_size=8).hexdigest() for key in keys]
+    hashed = [key if there else "" for key, there in zip(hashed, plain.notna(), strict=True)]
+    given = table["cluster"].astype("string").fillna("")
+    return given.where(given.ne(""), pd.Series(hashed, index=table.index, dtype="string")).astype("str")
+
+
+def _prompt_words(responses: pd.DataFrame, table: pd.DataFrame, rule: Rule) -> pd.DataFrame:
+    """Columns kind, group, word, each combination once."""
+    asked = pd.DataFrame({"kind": table["kind"], "group": table["group"].fillna(""), "prompt": responses.get("prompt")})
+    asked = asked.dropna(subset=["prompt"]).drop_duplicates()
+    said = tokenize(asked["prompt"], rule)
+    found = {
+        (kind, group, word)
+        for kind, group, words in zip(asked["kind"], asked["group"], said, strict=True)
+        for word in (words or "").split(" ")
+        if word
+    }
+    return pd.DataFrame(sorted(found), columns=["kind", "group", "word"], dtype="str")
 
 
 def _compared(table: pd.DataFrame, bag: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:

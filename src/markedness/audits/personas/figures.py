@@ -75,7 +75,7 @@ def _marked_words_null(table: pd.DataFrame) -> alt.LayerChart | None:
         x="n_words:Q", y=y, tooltip=["kind", "group", "n_words", "null_mean", "p", "n"]
     )
     layers: alt.LayerChart = chance + found
-    return layers.properties(title="Marked words found (point), and by chance with shuffled labels (band)")
+    return layers.properties(title="Marked words found (point), and by chance with labels exchanged (band)")
 
 
 def _bars_with_interval(

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from markedness.audits.personas.estimators.units import Units
+from markedness.stats.inference import Draws, Exchange, Floats
+
 
 class HeldOut(NamedTuple):
     """The test texts of one labeling."""
 
     labeling: str
+    texts: NDArray[np.int64]
+    """Number of each text, (n_texts,)."""
     groups: Sequence[str]
     truth: NDArray[np.bool_]
     """Whether each text is of each group, (n_texts, n_groups)."""
@@ -73,19 +80,113 @@ def held_out(predictions: pd.DataFrame, texts: NDArray[np.int64]) -> list[HeldOu
         truth, predicted = np.zeros((2, len(numbers), len(groups)), dtype=bool)
         truth[row, column], predicted[row, column] = rows["is_group"], rows["predicted"]
         drawn = pd.Index(numbers).get_indexer(texts)
-        truth, predicted = truth[drawn[drawn >= 0]], predicted[drawn[drawn >= 0]]
+        drawn = drawn[drawn >= 0]
+        truth, predicted = truth[drawn], predicted[drawn]
         known = truth.any(axis=0) | predicted.any(axis=0)
         names = [str(group) for group in np.asarray(groups)[known]]
-        found.append(HeldOut(str(labeling), names, truth[:, known], predicted[:, known]))
+        found.append(HeldOut(str(labeling), numbers.to_numpy()[drawn], names, truth[:, known], predicted[:, known]))
     return found
 
 
-def shuffled_balanced_accuracy(splits: Sequence[HeldOut], n_draws: int, rng: np.random.Generator) -> float:
-    """Mean balanced accuracy when the labels of the test texts are shuffled: 0.5 but for chance; NaN without texts."""
-    values = []
-    for split in splits:
-        for _ in range(n_draws):
-            truth = split.truth[rng.permutation(len(split.truth))]
-            values += [agreement(truth[:, k], split.predicted[:, k]).balanced_accuracy for k in range(truth.shape[1])]
-    numbers = np.array(values, dtype=float)
-    return float(np.nanmean(numbers)) if np.isfinite(numbers).any() else float("nan")
+@dataclass(frozen=True)
+class Tested:
+    """The test splits of all labelings, by unit."""
+
+    splits: Sequence[HeldOut]
+    units: Units
+    texts: NDArray[np.int64]
+    """Number of each text, (n,), in the order of ``units.of_text``."""
+
+    @cached_property
+    def _of_split(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Unit and class (column of the truth, -1 for none) of each test text."""
+        unit = dict(zip(self.texts.tolist(), self.units.of_text.tolist(), strict=True))
+        found = []
+        for split in self.splits:
+            codes = np.array([unit[text] for text in split.texts.tolist()], dtype=np.int64)
+            found.append((codes, np.where(split.truth.any(axis=1), split.truth.argmax(axis=1), -1)))
+        return found
+
+    @cached_property
+    def exchange(self) -> Exchange:
+        """Combinations exchanged among the units of one prompt that are in the test splits of the same labelings."""
+        inside = np.zeros((len(self.units), len(self.splits)), dtype=bool)
+        for place, (codes, _) in enumerate(self._of_split):
+            inside[codes, place] = True
+        pattern = inside @ (1 << np.arange(len(self.splits)))
+        used = np.flatnonzero(pattern)
+        made = Exchange.of(self.units.combination[used], self.units.prompt[used], pattern[used])
+        labels, blocks = np.zeros(len(self.units), dtype=np.intp), np.full(len(self.units), -1, dtype=np.intp)
+        labels[used] = np.unique(self.units.combination[used])[made.labels] if len(used) else made.labels
+        blocks[used] = made.blocks
+        return Exchange(labels, blocks)
+
+    @cached_property
+    def observed(self) -> Floats:
+        """What `draws` gives of the labels as they are, (1 + labelings,)."""
+        return np.asarray(self._statistics(self.exchange.labels[None, :])[0])
+
+    def draws(self, rng: np.random.Generator) -> Draws:
+        """Mean balanced accuracy of all classifiers, then of each labeling's, (draws, 1 + labelings)."""
+        return Draws(lambda n: self._statistics(self.exchange.draw(n, rng)))
+
+    @cached_property
+    def _of_combination(self) -> list[NDArray[np.int64]]:
+        """Class of each combination in each labeling."""
+        n_combinations = int(self.units.combination.max(initial=-1)) + 1
+        of_combination = []
+        for codes, classes in self._of_split:
+            label = np.full(n_combinations, -1, dtype=np.int64)
+            label[self.units.combination[codes]] = classes
+            of_combination.append(label)
+        return of_combination
+
+    def _statistics(self, drawn: NDArray[np.intp]) -> Floats:
+        rows, values = [], []
+        for (codes, _), label, split in zip(self._of_split, self._of_combination, self.splits, strict=True):
+            values.append(_balanced(label[drawn[:, codes]], split.predicted))
+            rows.append(_mean(values[-1]))
+        return np.column_stack([_mean(np.concatenate(values, axis=1)), *rows])
+
+    def influences(self) -> Floats:
+        """What each unit contributes to the mean balanced accuracy of each labeling's classifiers, (u, labelings).
+
+        Distances from the share of right predictions in the text's class, so that they are around 0 in each class.
+        """
+        found = np.zeros((len(self.units), len(self.splits)))
+        for place, ((codes, _), split) in enumerate(zip(self._of_split, self.splits, strict=True)):
+            parts = []
+            for truth, predicted in zip(split.truth.T, split.predicted.T, strict=True):
+                right = (truth == predicted).astype(float)
+                part = np.zeros(len(truth))
+                for side in (truth, ~truth):
+                    n = int(side.sum())
+                    if n:
+                        part[side] = (right[side] - right[side].mean()) / n / 2 * np.sqrt(n / max(n - 1, 1))
+                if truth.any() and not truth.all():
+                    parts.append(part)
+            if parts:
+                np.add.at(found[:, place], codes, np.mean(parts, axis=0))
+        return found
+
+
+def _balanced(classes: NDArray[np.int64], predicted: NDArray[np.bool_]) -> Floats:
+    """Balanced accuracy of each classifier, (draws, classifiers), where the texts have these classes, (draws, n)."""
+    n_draws, n_texts = classes.shape
+    n_classes = predicted.shape[1]
+    step = max(1, 4_000_000 // max(1, n_texts * n_classes))
+    parts = []
+    for start in range(0, n_draws, step):
+        truth = classes[start : start + step, :, None] == np.arange(n_classes)
+        hits, yes = (truth & predicted).sum(axis=1), truth.sum(axis=1)
+        rejections = n_texts - yes - predicted.sum(axis=0) + hits
+        with np.errstate(invalid="ignore", divide="ignore"):
+            parts.append((hits / yes + rejections / (n_texts - yes)) / 2)
+    return np.concatenate(parts)
+
+
+def _mean(values: Floats) -> Floats:
+    """Along the classifiers, those without a value left out."""
+    known = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(known, values, 0.0).sum(axis=1) / known.sum(axis=1))

@@ -9,10 +9,12 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 
 from markedness.audits.personas.estimators.classification import HeldOut, held_out
 from markedness.audits.personas.estimators.group_similarity import GroupSimilarity
-from markedness.audits.personas.language.contrasts import LogOddsPrior
+from markedness.audits.personas.estimators.units import Units
+from markedness.audits.personas.language.contrasts import LogOddsPrior, contrast_log_odds, marked
 from markedness.audits.personas.language.groups import Group, Grouping
 from markedness.audits.personas.language.word_counts import WordCounts
 from markedness.records import Axes, FeatureTables, Status
@@ -72,9 +74,33 @@ class Corpus:
         """The measures that cannot read these texts."""
 
     @cached_property
+    def _included(self) -> NDArray[np.bool_]:
+        return self.rows["included"].to_numpy().astype(bool)
+
+    @cached_property
     def counts(self) -> WordCounts:
         """Word counts of the used texts."""
         return WordCounts.of_texts(self.features["bag_of_words"], self.texts)
+
+    @cached_property
+    def units(self) -> Units:
+        """What was sampled, of the used texts."""
+        return Units.of(self.used, self.grouping)
+
+    @cached_property
+    def asked_grouping(self) -> Grouping:
+        """Of all texts asked for."""
+        return Grouping(self.rows, self.axes)
+
+    @cached_property
+    def asked(self) -> Units:
+        """The requests: each a unit of its own, but for what the corpus clusters."""
+        return Units.of(self.rows, self.asked_grouping, requests=True)
+
+    @property
+    def missing(self) -> NDArray[np.float64]:
+        """1 for each text asked for that is a refusal or not there at all."""
+        return self.rows["status"].ne(Status.OK.value).to_numpy().astype(float)
 
     @property
     def compared(self) -> list[Group]:
@@ -90,6 +116,17 @@ class Corpus:
     def pooled(self) -> NDArray[np.float64]:
         """Word counts per combination, (C, V)."""
         return self.counts.pooled(self.grouping.combination, self.grouping.n_combinations)
+
+    @cached_property
+    def unit_counts(self) -> sparse.csr_matrix:
+        """Word counts per unit, (u, V)."""
+        return self.units.summed(self.counts.matrix)
+
+    def n_marked(self, threshold: float) -> NDArray[np.int64]:
+        """How many words are marked of each compared group, (G,)."""
+        contrasts = self.grouping.contrasts
+        z = contrast_log_odds(self.pooled, contrasts, self.prior).z
+        return np.asarray((marked(z, contrasts, threshold) & (self.counts.words != "")).sum(axis=1))
 
     @property
     def prior(self) -> LogOddsPrior:
@@ -145,6 +182,13 @@ class Corpus:
             *(TextSet(g.name, self.grouping.mask(g.fixed), self.left_out(g.fixed)) for g in self.grouping.groups),
         ]
 
+    def prompt_words(self, group: Group) -> set[str] | None:
+        """The words of the prompts that the group's texts answer; None where no prompt is known."""
+        names = self.rows["group"].fillna("")[self.asked_grouping.mask(group.fixed)].unique()
+        table = self.features["prompt_words"]
+        said = table.loc[table["kind"].eq(self.kind) & table["group"].isin(names), "word"]
+        return set(said) if len(said) else None
+
     @property
     def refused(self) -> pd.Series[bool]:
         """Which of all rows are refusals."""
@@ -152,7 +196,10 @@ class Corpus:
 
     def left_out(self, fixed: Mapping[str, str]) -> int:
         """How many texts with the fixed values no measure uses."""
-        rows = self.rows[~self.rows["included"].astype(bool)]
-        for axis, value in fixed.items():
-            rows = rows[rows[axis].eq(value).fillna(False).astype(bool)]
-        return len(rows)
+        return int((self.asked_grouping.mask(fixed) & ~self._included).sum())
+
+
+def corpora(features: FeatureTables, axes: Axes) -> list[Corpus]:
+    """One per kind of text, personas first."""
+    kinds = sorted(features["texts"]["kind"].unique(), key=lambda kind: (kind != "persona", kind))
+    return [Corpus(features, axes, str(kind)) for kind in kinds]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from markedness.audits.personas.estimators.corpus import Corpus
+from markedness.results import Score
+from markedness.stats.inference import ALPHA
 
 _SMALL = 30
 """Texts below which a group's lists deserve a warning."""
 
 
-def notes(corpus: Corpus) -> list[str]:
+def notes(corpus: Corpus, scores: Sequence[Score]) -> list[str]:
     """What is left out or missing, and what could not be estimated for that; each begins with the kind of text."""
-    return [f"{corpus.kind}: {note}" for note in (*_on_texts(corpus), *_on_groups(corpus))]
+    return [f"{corpus.kind}: {note}" for note in (*_on_texts(corpus, scores), *_on_groups(corpus))]
 
 
-def _on_texts(corpus: Corpus) -> Iterator[str]:
+def _on_texts(corpus: Corpus, scores: Sequence[Score]) -> Iterator[str]:
     n, out = len(corpus.rows), len(corpus.rows) - len(corpus.used)
     if out:
         counts = corpus.rows.loc[~corpus.rows["included"].astype(bool), "status"].value_counts()
@@ -27,6 +29,10 @@ def _on_texts(corpus: Corpus) -> Iterator[str]:
             f"refusals are unequal, from {refused.min():.0%} ({refused.idxmin() or 'no group'}) to "
             f"{refused.max():.0%} ({refused.idxmax() or 'no group'}): what is left may not be comparable."
         )
+    unequal = [s for s in scores if s.key.startswith(f"refusals.{corpus.kind}: ") and s.p_adjusted <= ALPHA]
+    if unequal:
+        named = ", ".join(f"{s.group} {s.estimate:+.0%} v. {s.reference}" for s in unequal)
+        yield f"texts are missing unequally beyond chance (Benjamini-Hochberg over groups): {named}."
     if copies := int(corpus.rows["duplicate"].fillna(False).astype(bool).sum()):
         yield f"{copies} of {n} texts are copies of an earlier one for the same prompt and group."
 
@@ -51,8 +57,7 @@ def _on_groups(corpus: Corpus) -> Iterator[str]:
             f"{len(small)} of {len(sizes)} groups have fewer than {_SMALL} texts; their lists are short because little "
             "can be significant, not because little is there."
         )
-    if grouping.n_prompts < 2 and len(corpus.used):
-        yield (
-            "only one prompt is known, so that nothing can be said about other prompts: bootstrap intervals over "
-            "prompts are missing."
-        )
+    if corpus.units.missing_column:
+        yield "the texts do not say which prompt they answer (column prompt), so that no score has a p or an interval."
+    elif grouping.n_prompts < 2 and len(corpus.used):
+        yield "only one prompt is known, so that nothing can be said about other prompts."

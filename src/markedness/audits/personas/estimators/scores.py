@@ -1,125 +1,167 @@
-"""Tables and nulls -> Scores."""
+"""The claims of the audit, made by `markedness.stats.inference`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from markedness.audits.personas.estimators.corpus import Corpus
-from markedness.audits.personas.estimators.marked_words import Null, mean, permutation_p
+from markedness.audits.personas import SPEC
+from markedness.audits.personas.estimators import text_tables
+from markedness.audits.personas.estimators.classification import Tested
+from markedness.audits.personas.estimators.corpus import Corpus, corpora
+from markedness.audits.personas.estimators.interaction import Interactions
+from markedness.audits.personas.estimators.params import Params
+from markedness.audits.personas.estimators.refusals import refusal_difference, refusals_by_group
+from markedness.audits.personas.estimators.units import mean
+from markedness.audits.personas.estimators.word_scores import (
+    FAMILY,
+    corrected,
+    interaction_score,
+    most_draws,
+    word_scores,
+)
+from markedness.records import FeatureTables
 from markedness.results import NAN, Score
-from markedness.stats.resampling import percentile_interval
-
-_SHUFFLED = "labels permuted within prompt"
+from markedness.stats.inference import ALPHA, Null, adjusted, claim, exchange_test, null_detectable
 
 
-def _of_texts(corpus: Corpus, score: Score) -> Score:
-    """The score with the texts it rests on."""
-    return replace(
-        score, n=len(corpus.used), n_missing=len(corpus.rows) - len(corpus.used), unit="texts",
-        clusters={"prompt": corpus.grouping.n_prompts},
-    )  # fmt: skip
-
-
-def word_scores(
-    corpus: Corpus, words: pd.DataFrame, n_marked: float, jsd: float, null: Null, confidence_level: float
-) -> list[Score]:
-    """How many words are marked and how far the words diverge, against shuffled labels.
+def scores(features: FeatureTables, params: Params, rng: np.random.Generator) -> list[Score]:
+    """Every Score with a null or an interval: the headline, of the first kind of text, then those of each group.
 
     Parameters
     ----------
-    corpus
-        The texts of one kind.
-    words
-        The table of marked words.
-    n_marked, jsd
-        Number of marked words of all marked groups, and their mean divergence in bits.
-    null
-        Of all compared groups.
-    confidence_level
-        Of the band of the null.
+    features
+        See `markedness.audits.personas.featurize.featurize`.
+    params
+        See `markedness.audits.personas.estimators.params.Params`.
+    rng
+        Seeded generator.
     """
-    totals = null.marked[:, corpus.marked].sum(axis=1)
-    bits = null.divergence[:, corpus.marked].mean(axis=1) if corpus.marked.any() else np.array([])
-    low, high = percentile_interval(totals, confidence_level)
-    n_chance, bits_chance = mean(totals), mean(bits)
-    p_words, p_bits = permutation_p(n_marked, totals), permutation_p(jsd, bits)
-    more_words = "the texts of marked groups have more words of their own than chance would give"
-    more_bits = "the words of marked groups differ more from those of unmarked groups than by chance (bits)"
+    return claims(corpora(features, params.axes), params, rng)[0]
+
+
+def claims(
+    kinds: Sequence[Corpus], params: Params, rng: np.random.Generator
+) -> tuple[list[Score], dict[str, Interactions | None]]:
+    """`scores` of the texts of all kinds, and for each kind the tests that ``interaction.excess`` counts."""
+    found: list[Score] = []
+    tests: dict[str, Interactions | None] = {}
+    for place, corpus in enumerate(kinds):
+        words, of_groups = word_scores(corpus, params, rng)
+        svm, of_labelings = svm_scores(corpus, params, rng)
+        interaction, tests[corpus.kind] = interaction_score(corpus, params, rng)
+        missing = refusal_difference(corpus, FAMILY, most_draws(params), rng)
+        headline = [*words, svm, _similarity(corpus, params), interaction, missing]
+        found += headline if place == 0 else of_further_kind(corpus.kind, headline)
+        refusals = corrected(refusals_by_group(corpus, rng))
+        found += [*_with_refusals(of_groups, refusals), *of_labelings, *refusals]
+    return adjusted(found, SPEC.headline), tests
+
+
+def _with_refusals(scores: Iterable[Score], refusals: Sequence[Score]) -> list[Score]:
+    """The scores of groups, which say so where texts of the group are missing more or less often than of others."""
+    unequal = {score.group: score for score in refusals if score.p_adjusted <= ALPHA}
     return [
-        _of_texts(corpus, Score(
-            "marked_words.excess", n_marked - n_chance, null_mean=0.0, null_low=low - n_chance,
-            null_high=high - n_chance, p=p_words, positive=more_words, method=_SHUFFLED,
-        )),
-        _of_texts(corpus, Score(
-            "marked_words.count", n_marked, null_mean=n_chance, null_low=low, null_high=high, p=p_words,
-            method=_SHUFFLED, comparable=True,
-        )),
-        Score(
-            "marked_words.robust_share", mean(words["survives_leave_one_prompt_out"].astype(float)), n=len(words),
-            unit="words",
-        ),
-        _of_texts(corpus, Score(
-            "jsd.excess", jsd - bits_chance, null_mean=0.0, p=p_bits, positive=more_bits, method=_SHUFFLED,
-        )),
-        _of_texts(corpus, Score(
-            "jsd.mean", jsd, null_mean=bits_chance, p=p_bits, method=_SHUFFLED, comparable=True,
-        )),
-    ]  # fmt: skip
+        replace(
+            score, method=f"{score.method}; texts of this group are missing unequally, see {unequal[score.group].key}"
+        )
+        if score.group in unequal
+        else score
+        for score in scores
+    ]
 
 
-def svm_scores(svm: pd.DataFrame, null_mean: float) -> list[Score]:
-    """Means over the classifiers; sd with ddof 0."""
-    sd = mean((svm["accuracy"] - svm["accuracy"].mean()) ** 2) ** 0.5
-    return [
-        Score(
-            "svm.balanced_accuracy", mean(svm["balanced_accuracy"]), null_mean=null_mean,
-            positive="classifiers can tell the groups apart by their texts",
-            method="labels of the test texts shuffled", comparable=True, n=int(svm["n"].max()) if len(svm) else 0,
-            unit="texts",
-        ),
-        Score("svm.accuracy", mean(svm["accuracy"])),
-        Score("svm.accuracy_sd", sd),
-        Score("svm.f1", mean(svm["f1"])),
-        Score("svm.majority_baseline", mean(svm["majority_baseline"])),
-    ]  # fmt: skip
-
-
-def text_scores(corpus: Corpus, difference: float, shuffled: NDArray[np.float64]) -> list[Score]:
-    """Similarity, with its values under shuffled labels, sentiment and refusals."""
-    return [
-        _of_texts(corpus, Score(
-            "similarity.difference", difference, null_mean=mean(shuffled),
-            p=permutation_p(abs(difference), np.abs(shuffled)), method=_SHUFFLED, comparable=True,
-            positive="the texts of marked groups are more alike than those of unmarked groups",
-        )),
-        _of_texts(corpus, Score("sentiment.mean", mean(corpus.used["sentiment"].to_numpy(float)))),
-        Score(
-            "refusals.share", NAN if "refusals" in corpus.unread else mean(corpus.refused.astype(float)),
-            n=len(corpus.rows), unit="texts",
-        ),
-    ]  # fmt: skip
-
-
-def of_further_kind(kind: str, scores: Sequence[Score]) -> list[Score]:
+def of_further_kind(kind: str, scores: Iterable[Score]) -> list[Score]:
     """The scores of a second kind of text, under keys of their own."""
     return [replace(score, key=score.key.replace(".", f".{kind}_", 1), comparable=False) for score in scores]
 
 
-def group_scores(tables: Mapping[str, pd.DataFrame]) -> list[Score]:
-    """What is estimated of each group, from the tables of all kinds."""
-    found = [
-        Score(
-            f"marked_words.{row['kind']}: {row['group']}", row["n_words"], null_mean=row["null_mean"],
-            null_low=row["null_ci_low"], null_high=row["null_ci_high"], p=row["p"], n=row["n"], unit="texts",
-            n_missing=row["left_out"], group=row["group"], reference=row["references"], method=_SHUFFLED,
+def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tuple[Score, list[Score]]:
+    """``svm.balanced_accuracy``, the mean over all classifiers, and the mean over those of each labeling."""
+    splits = corpus.held_out
+    table = text_tables.svm(corpus)
+    estimate = mean(table["balanced_accuracy"])
+    if np.isnan(estimate):
+        return Score("svm.balanced_accuracy", NAN, comparable=True), []
+    tested = Tested(splits, corpus.units, corpus.texts)
+    draws, exchange = tested.draws(rng), tested.exchange
+    observed = tested.observed
+    influences = tested.influences()
+    weights = np.array([table.loc[table["labeling"].eq(s.labeling), "balanced_accuracy"].count() for s in splits])
+    missing = corpus.units.missing_column
+
+    def score(key: str, value: float, column: int, influence: np.ndarray, n: int, family: int) -> Score:
+        null = Null()
+        if exchange.smallest_p < 1:
+            null = exchange_test(
+                float(observed[column]), draws.reader(lambda made: made[:, column]), most_draws(params, family), False,
+                exchange.smallest_p,
+            )  # fmt: skip
+        spread = corpus.units.spread(corpus.units.clustered(influence[:, None])[:, 0], centred=True)
+        return claim(
+            key, value, spread, null, family=family, confidence_level=params.confidence_level,
+            method=corpus.units.method(
+                "labels of whole test texts, copies together, exchanged within prompt, one-sided; for these classifiers"
+            ),
+            missing_column=missing, smallest_effect=null_detectable(null, family), n=n, unit="texts",
+            positive="classifiers can tell the groups apart by their texts", comparable=family > 1,
+        )  # fmt: skip
+
+    headline = score(
+        "svm.balanced_accuracy", estimate, 0, influences @ weights / weights.sum(), int(table["n"].max()), FAMILY
+    )
+    return headline, [
+        score(
+            f"svm.{corpus.kind} {split.labeling}",
+            mean(table.loc[table["labeling"].eq(split.labeling), "balanced_accuracy"]),
+            place + 1, influences[:, place], len(split.texts), 1,
         )
-        for row in tables["marked_words_by_group"].to_dict("records")
+        for place, split in enumerate(splits)
     ]  # fmt: skip
+
+
+def _similarity(corpus: Corpus, params: Params) -> Score:
+    """``similarity.difference``, tested by the t of its jackknife: texts may differ by group and be equally alike."""
+    estimate, influences = corpus.similarity.difference_with_influences(corpus.units)
+    return claim(
+        "similarity.difference", estimate, corpus.units.spread(influences), family=FAMILY,
+        confidence_level=params.confidence_level, method=corpus.units.method("t test"),
+        missing_column=corpus.units.missing_column, n=int(corpus.similarity.known.sum()),
+        n_missing=len(corpus.rows) - int(corpus.similarity.known.sum()), unit="texts", comparable=True,
+        positive="the texts of marked groups are more alike than those of unmarked groups",
+    )  # fmt: skip
+
+
+def described(corpus: Corpus, tables: Mapping[str, pd.DataFrame]) -> list[Score]:
+    """What no test is made of, from the tables of one kind: counts, means and shares, then those of each group."""
+    table, words = tables["svm"], tables["marked_words"]
+    accuracy = table["accuracy"]
+    n, marked = len(corpus.used), corpus.marked
+    jsd = corpus.published.jsd[marked] if len(marked) else np.array([])
+    share = NAN if "refusals" in corpus.unread else mean(corpus.refused.astype(float))
+    n_marked = tables["marked_words_by_group"].query("marked") if len(marked) else pd.DataFrame({"n_words": []})
+    return [
+        Score("marked_words.count", float(n_marked["n_words"].sum()) if marked.any() else NAN, n=n, unit="texts"),
+        Score(
+            "marked_words.robust_share", mean(words["survives_leave_one_prompt_out"].astype(float)), n=len(words),
+            unit="words",
+        ),
+        Score("jsd.mean", mean(jsd), n=n, unit="texts"),
+        Score("svm.accuracy", mean(accuracy)),
+        Score("svm.accuracy_sd", mean((accuracy - accuracy.mean()) ** 2) ** 0.5),
+        Score("svm.f1", mean(table["f1"])),
+        Score("svm.majority_baseline", mean(table["majority_baseline"])),
+        Score("sentiment.mean", mean(corpus.used["sentiment"].to_numpy(float)), n=n, unit="texts"),
+        Score("refusals.share", share, n=len(corpus.rows), unit="texts"),
+    ]  # fmt: skip
+
+
+def described_groups(tables: Mapping[str, pd.DataFrame]) -> list[Score]:
+    """Means and shares of each group, from the tables of all kinds."""
+    found = []
     for name, value, positive in (
         ("similarity", "mean_cosine", "the texts are alike"),
         ("word_share", "share", ""),

@@ -59,15 +59,18 @@ def refusals(corpus: Corpus) -> pd.DataFrame:
     return table
 
 
-def similarity(corpus: Corpus, n_resamples: int, rng: np.random.Generator, confidence_level: float) -> pd.DataFrame:
+def similarity(corpus: Corpus, confidence_level: float) -> pd.DataFrame:
     """Within-group similarity with its interval, and distance to each unmarked group."""
-    within = corpus.similarity.within(n_resamples, rng, confidence_level)
-    columns = ["mean_cosine", "ci_low", "ci_high"]
-    groups = corpus.grouping.groups
+    groups, units = corpus.grouping.groups, corpus.units
+    found = [corpus.similarity.within(group.fixed, units) for group in groups]
     table = pd.DataFrame({"kind": corpus.kind, "group": [group.name for group in groups]}, dtype="str")
-    found = within.reindex([group.name for group in groups])
-    table[columns] = found[columns].to_numpy(float)
-    table["n"] = found["n"].fillna(0).to_numpy().astype(int)
+    table["mean_cosine"] = np.array([value for value, _ in found], dtype=float)
+    if groups:
+        influences = np.column_stack([influence for _, influence in found])
+        low, high = units.intervals(table["mean_cosine"].to_numpy(float), influences, confidence_level)
+        table["ci_low"], table["ci_high"] = low, high
+    known = corpus.similarity.known
+    table["n"] = [int(corpus.grouping.mask(group.fixed)[known].sum()) for group in groups]
     table["left_out"] = [corpus.left_out(group.fixed) for group in groups]
     place = {group.name: number for number, group in enumerate(groups)}
     for (name, reference), distance in corpus.similarity.distances().items():

@@ -3,86 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.personas.estimators.corpus import Corpus
-from markedness.audits.personas.estimators.marked_words import Null, mean, permutation_p, resampled_z
-from markedness.audits.personas.language.contrasts import Contrasts, marked
+from markedness.audits.personas.estimators.interaction import Interactions
+from markedness.audits.personas.estimators.word_tests import WordTests
+from markedness.audits.personas.language.contrasts import Contrasts, contrast_log_odds, marked
 from markedness.audits.personas.language.groups import Group
-from markedness.stats.resampling import multinomial_weights, percentile_interval
+from markedness.results import NAN, Score, not_estimated
+from markedness.stats.inference import ALPHA, effective
 
 _MAX_BLOCKS = 200
 """Prompts above this number are pooled into as many blocks before they are resampled."""
 
 
-@dataclass(frozen=True)
-class PromptResampling:
-    """The prompts of a corpus, drawn with replacement and left out one at a time."""
-
-    corpus: Corpus
-    cell: NDArray[np.int64]
-    """Block of prompts x combination of each text, (n,)."""
-    totals: NDArray[np.float64]
-    """All words, (n_blocks, C)."""
-    drawn: NDArray[np.float64]
-    """How often each block is drawn, (n_resamples, n_blocks)."""
-    left_out: NDArray[np.float64]
-    """0 for the block that is left out, (n_blocks, n_blocks); no rows with a single block."""
-
-    @classmethod
-    def of(cls, corpus: Corpus, n_resamples: int, rng: np.random.Generator) -> PromptResampling:
-        """Blocks are prompts, up to 200 of them; with a single one there are no replicates."""
-        n_blocks, n_combinations = min(corpus.grouping.n_prompts, _MAX_BLOCKS), corpus.grouping.n_combinations
-        drawn = multinomial_weights(n_blocks, n_resamples, rng) if n_blocks > 1 else np.empty((0, n_blocks))
-        cell: NDArray[np.int64] = corpus.grouping.prompt % _MAX_BLOCKS * n_combinations + corpus.grouping.combination
-        lengths = np.asarray(corpus.counts.matrix.sum(axis=1)).ravel()
-        totals = np.bincount(cell, weights=lengths, minlength=n_blocks * n_combinations)
-        left_out = 1.0 - np.eye(n_blocks) if n_blocks > 1 else np.empty((0, n_blocks))
-        return cls(corpus, cell, totals.reshape(n_blocks, n_combinations).astype(float), drawn.astype(float), left_out)
-
-    def z(self, words: NDArray[np.int64], contrasts: Contrasts) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The z of some words, (n_resamples, K, V) with drawn prompts and (n_blocks, K, V) with one left out."""
-        counts = self.corpus.counts.select(words).pooled(self.cell, self.totals.size)
-        cells = counts.reshape(*self.totals.shape, len(words))
-        drawn, left_out = (
-            resampled_z(cells, self.totals, weights, contrasts, self.corpus.prior)
-            for weights in (self.drawn, self.left_out)
-        )
-        return drawn, left_out
-
-
 def marked_words(
-    corpus: Corpus,
-    null: Null,
-    resampling: PromptResampling,
-    threshold: float,
-    confidence_level: float,
-    valence: Mapping[str, float] | None,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The words of each compared group, and how many there are and would be by chance.
+    corpus: Corpus, tests: WordTests, threshold: float, valence: Mapping[str, float] | None
+) -> pd.DataFrame:
+    """The words of each compared group: one row per group and marked word.
 
     Parameters
     ----------
-    corpus, null, resampling
-        Of the same texts, of one kind.
+    corpus
+        The texts of one kind.
+    tests
+        Of the words of the same texts.
     threshold
         A word is marked when its z is above this against every unmarked group.
-    confidence_level
-        In (0, 1).
     valence
         Sentiment of the words that are not neutral; None where it is not measured.
-
-    Returns
-    -------
-    words, by_group : DataFrame
-        One row per group and marked word, and one per group.
     """
-    tables, summaries = [], []
+    tables = []
     listed = _listed(corpus, corpus.published.z, threshold)
     for place, group in enumerate(corpus.compared):
         rows = np.flatnonzero(corpus.grouping.contrasts.group == place)
@@ -91,30 +45,76 @@ def marked_words(
         order = z[:, here].sum(axis=0) if group.marked else z[0, here]
         here = here[np.lexsort((corpus.counts.words[here].astype(str), -order))]
         contrasts = corpus.grouping.contrasts.of_group(place)
-        drawn, left_out = resampling.z(here, contrasts)
-        survives = marked(left_out, contrasts, threshold)[:, 0]
-        table = _z_columns(corpus, group, here, z, contrasts, percentile_interval(drawn, confidence_level))
-        table["prompts_left_out_survived"] = survives.sum(axis=0) if len(left_out) else np.nan
-        always = survives.all(axis=0) if len(left_out) else [pd.NA] * len(here)
+        table = _z_columns(corpus, group, here, z, contrasts)
+        survives = marked(_without_each_prompt(corpus, here, contrasts), contrasts, threshold)[:, 0]
+        table["prompts_left_out_survived"] = survives.sum(axis=0) if len(survives) else np.nan
+        always = survives.all(axis=0) if len(survives) else [pd.NA] * len(here)
         table["survives_leave_one_prompt_out"] = pd.Series(always, index=table.index, dtype="boolean")
         table["sentiment"] = np.nan if valence is None else [valence.get(word, 0.0) for word in table["word"]]
-        chance = null.marked[:, place]
-        low, high = percentile_interval(chance, confidence_level)
-        p = permutation_p(len(here), chance)
-        table["null_mean"], table["null_p"] = mean(chance), p
-        tables.append(table)
-        summaries.append(
+        table["in_prompt"] = _in_prompt(corpus, group, table["word"])
+        tables.append(table.assign(**tests.columns(group, here)))
+    columns = ["kind", "group", "word", "rank", "z", "count_target", "survives_leave_one_prompt_out"]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
+
+
+def marked_words_by_group(corpus: Corpus, words: pd.DataFrame, scores: Sequence[Score]) -> pd.DataFrame:
+    """How many words each group has and would have by chance, from the Scores, and its divergence in bits."""
+    by_key = {score.key: score for score in scores}
+    robust = words["survives_leave_one_prompt_out"].astype(float).groupby(words["group"]).sum(min_count=1)
+    rows = []
+    for place, group in enumerate(corpus.compared):
+        score = by_key.get(f"marked_words.{corpus.kind}: {group.name}") or not_estimated("")
+        rows.append(
             {
                 "kind": corpus.kind, "group": group.name, "references": ", ".join(name for name, _ in group.references),
-                "marked": group.marked, "n_words": len(here), "null_mean": mean(chance), "null_ci_low": low,
-                "null_ci_high": high, "p": p, "excess": len(here) - mean(chance),
-                "survive_leave_one_prompt_out": survives.all(axis=0).sum() if len(left_out) else np.nan,
+                "marked": group.marked, "n_words": int(words["group"].eq(group.name).sum()),
+                "null_mean": score.null_mean, "null_ci_low": score.null_low, "null_ci_high": score.null_high,
+                "p": score.p, "p_adjusted": score.p_adjusted, "excess": score.estimate - score.null_mean,
+                "survive_leave_one_prompt_out": robust.get(group.name, 0.0 if corpus.grouping.n_prompts > 1 else NAN),
                 "n": int(corpus.grouping.mask(group.fixed).sum()), "left_out": corpus.left_out(group.fixed),
+                "jsd": corpus.published.jsd[place] if group.marked else NAN,
             }
         )  # fmt: skip
-    columns = ["kind", "group", "word", "rank", "z", "count_target", "survives_leave_one_prompt_out"]
-    by_group = pd.DataFrame(summaries) if summaries else pd.DataFrame(columns=["kind", "group", "n_words"])
-    return (pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)), by_group
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["kind", "group", "n_words"])
+
+
+def interaction_words(corpus: Corpus, found: Interactions | None) -> pd.DataFrame:
+    """Words of crossed groups beyond their single values with p <= 0.05 over all words and groups, strongest first."""
+    columns = ["kind", "group", "word", "count", "expected", "z", "p_adjusted"]
+    if found is None:
+        return pd.DataFrame(columns=columns)
+    group, word = np.nonzero(found.p <= ALPHA)
+    order = np.argsort(-found.z[group, word], kind="stable")
+    group, word = group[order], word[order]
+    values = (found.counts[group, word].astype(int), found.expected[group, word], found.z[group, word])
+    return pd.DataFrame(
+        {
+            "kind": corpus.kind, "group": [found.groups[place].name for place in group.tolist()],
+            "word": corpus.counts.words[found.words[word]].astype(str),
+            **dict(zip(("count", "expected", "z"), values, strict=True)), "p_adjusted": found.p[group, word],
+        },
+        columns=columns,
+    )  # fmt: skip
+
+
+def _without_each_prompt(corpus: Corpus, words: NDArray[np.int64], contrasts: Contrasts) -> NDArray[np.float64]:
+    """The z of some words with one prompt left out, (n_blocks, K, V); no rows with a single prompt."""
+    n_blocks, n_combinations = min(corpus.grouping.n_prompts, _MAX_BLOCKS), corpus.grouping.n_combinations
+    if n_blocks < 2:
+        return np.empty((0, len(contrasts.group), len(words)))
+    cell = corpus.grouping.prompt % _MAX_BLOCKS * n_combinations + corpus.grouping.combination
+    lengths = np.bincount(cell, np.asarray(corpus.counts.matrix.sum(axis=1)).ravel(), n_blocks * n_combinations)
+    cells = corpus.counts.select(words).pooled(cell, len(lengths)).reshape(n_blocks, n_combinations, -1)
+    totals = lengths.reshape(n_blocks, n_combinations)
+    return contrast_log_odds(cells.sum(axis=0) - cells, contrasts, corpus.prior, totals.sum(axis=0) - totals).z
+
+
+def _in_prompt(corpus: Corpus, group: Group, words: pd.Series[str]) -> pd.Series[bool]:
+    """Whether a prompt of the group holds the word; missing where the prompts are not known."""
+    said = corpus.prompt_words(group)
+    if said is None:
+        return pd.Series(pd.NA, index=words.index, dtype="boolean")
+    return words.isin(said).astype("boolean")
 
 
 def _listed(corpus: Corpus, z: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
@@ -126,51 +126,29 @@ def _listed(corpus: Corpus, z: NDArray[np.float64], threshold: float) -> NDArray
     return listed
 
 
-def n_marked(corpus: Corpus, z: NDArray[np.float64], threshold: float) -> float:
-    """Words listed for the marked groups, all groups together; NaN without a comparison or without words."""
-    return float(_listed(corpus, z, threshold)[corpus.marked].sum()) if corpus.marked.any() else float("nan")
-
-
 def _z_columns(
     corpus: Corpus,
     group: Group,
     here: NDArray[np.int64],
     z: NDArray[np.float64],
     contrasts: Contrasts,
-    interval: tuple[Any, Any],
 ) -> pd.DataFrame:
-    """The words of one group with their z, counts and intervals against each reference."""
+    """The words of one group with their z and counts against each reference."""
     words, pooled = corpus.counts.words, corpus.pooled
     table = pd.DataFrame({"kind": corpus.kind, "group": group.name, "word": words[here].astype(str)})
     table["rank"] = np.arange(1, len(here) + 1)
     table["z"] = z[:, here].sum(axis=0)
-    in_target = (contrasts.targets[0] @ pooled) > 0
     for k, (reference, _) in enumerate(group.references):
         table[f"z_{reference}"] = z[k, here]
-        seen = (in_target | ((contrasts.references[k] @ pooled) > 0)) & (words != "")
-        table[f"q_{reference}"] = _adjusted_p(z[k], seen)[here]
     table["count_target"] = (contrasts.targets[0] @ pooled[:, here]).astype(int)
-    low, high = interval
     for k, (reference, _) in enumerate(group.references):
         table[f"count_{reference}"] = (contrasts.references[k] @ pooled[:, here]).astype(int)
-        table[f"z_{reference}_ci_low"], table[f"z_{reference}_ci_high"] = low[k], high[k]
     return table
 
 
-def _adjusted_p(z: NDArray[np.float64], family: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Benjamini-Hochberg over the words of one comparison that occur on either side; two-sided normal p-values."""
-    from scipy.stats import false_discovery_control, norm
-
-    p_adjusted = np.full(len(z), np.nan)
-    known = family & ~np.isnan(z)
-    if known.any():
-        p_adjusted[known] = false_discovery_control(2 * norm.sf(np.abs(z[known])))
-    return p_adjusted
-
-
-def divergent_words(corpus: Corpus, n_words: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The ``n_words`` that contribute most on the side of each marked group, and the group's divergence in bits."""
-    words, rows, totals = corpus.counts.words, [], []
+def divergent_words(corpus: Corpus, n_words: int) -> pd.DataFrame:
+    """The ``n_words`` that contribute most on the side of each marked group; the group's divergence in bits."""
+    words, rows = corpus.counts.words, []
     for place, group in enumerate(corpus.compared):
         if not group.marked:
             continue
@@ -182,9 +160,7 @@ def divergent_words(corpus: Corpus, n_words: int) -> tuple[pd.DataFrame, pd.Data
             (corpus.kind, group.name, str(words[i]), rank, share[i], int(side[i]), total)
             for rank, i in enumerate(best, start=1)
         ]
-        totals.append((corpus.kind, group.name, total))
-    columns = ["kind", "group", "word", "rank", "share", "side", "jsd"]
-    return pd.DataFrame(rows, columns=columns), pd.DataFrame(totals, columns=["kind", "group", "jsd"])
+    return pd.DataFrame(rows, columns=["kind", "group", "word", "rank", "share", "side", "jsd"])
 
 
 def word_share(corpus: Corpus, word_sets: Sequence[Sequence[str]], confidence_level: float) -> pd.DataFrame:
@@ -197,6 +173,8 @@ def word_share(corpus: Corpus, word_sets: Sequence[Sequence[str]], confidence_le
         has = np.asarray(corpus.counts.matrix[:, columns].sum(axis=1)).ravel() > 0
         for texts in corpus.sets:
             n, hits = int(texts.mask.sum()), int(has[texts.mask].sum())
-            low, high = proportion_confint(hits, n, 1 - confidence_level, "wilson")
+            # Copies are no further evidence: as many texts as there are effective units.
+            n_units = effective(np.bincount(corpus.units.of_text[texts.mask]))
+            low, high = proportion_confint(hits / n * n_units, n_units, 1 - confidence_level, "wilson")
             rows.append((corpus.kind, texts.name, "/".join(wanted), hits / n, low, high, n, texts.left_out))
     return pd.DataFrame(rows, columns=["kind", "group", "words", "share", "ci_low", "ci_high", "n", "left_out"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
@@ -71,9 +71,13 @@ class Grouping:
         self.n_combinations = len(distinct) if axes else min(len(table), 1)
         self._columns = {axis: distinct[axis].to_numpy(dtype=object) for axis in axes}
         self._axes = axes
+        self.axes = tuple(axes)
+        """Names of the axes."""
         prompt, names = pd.factorize(table["prompt_id"].fillna(""))
         self.prompt = np.asarray(prompt, dtype=np.int64)
         """Code of each text's prompt, (n,)."""
+        self.prompts = tuple(map(str, names))
+        """Prompt of each code."""
         self.n_prompts = len(names)
 
     def fits(self, fixed: Fixed) -> NDArray[np.float64]:
@@ -82,6 +86,23 @@ class Grouping:
         for axis, value in fixed.items():
             fit *= self._columns[axis] == value
         return fit
+
+    def split(self, axis: str | None) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Per combination, codes of its value on the axis, of its values on the others, and of the axes it fixes.
+
+        Each (C,). Without an axis, the first is the combination itself and the second always 0.
+        """
+        rows = [tuple(self._columns[name][place] for name in self.axes) for place in range(self.n_combinations)]
+
+        def codes(keys: list[tuple[object, ...]]) -> NDArray[np.int64]:
+            place = {key: code for code, key in enumerate(dict.fromkeys(keys))}
+            return np.array([place[key] for key in keys], dtype=np.int64)
+
+        fixed = codes([tuple(bool(value) for value in row) for row in rows])
+        if axis is None:
+            return np.arange(self.n_combinations), np.zeros(self.n_combinations, dtype=np.int64), fixed
+        own = self.axes.index(axis)
+        return codes([(row[own],) for row in rows]), codes([row[:own] + row[own + 1 :] for row in rows]), fixed
 
     def mask(self, fixed: Fixed) -> NDArray[np.bool_]:
         """Which texts have all the fixed values, (n,)."""
@@ -122,7 +143,11 @@ class Grouping:
     @cached_property
     def contrasts(self) -> Contrasts:
         """One contrast per compared group and reference."""
-        pairs = [(place, g.fixed, ref) for place, g in enumerate(self.compared) for _, ref in g.references]
+        return self.contrasts_of(self.compared)
+
+    def contrasts_of(self, groups: Sequence[Group]) -> Contrasts:
+        """One contrast per group and reference."""
+        pairs = [(place, g.fixed, ref) for place, g in enumerate(groups) for _, ref in g.references]
         shape = (len(pairs), self.n_combinations)
         targets = np.array([self.fits(fixed) for _, fixed, _ in pairs]).reshape(shape)
         references = np.array([self.fits(ref) for _, _, ref in pairs]).reshape(shape)

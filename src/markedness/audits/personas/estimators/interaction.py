@@ -1,0 +1,167 @@
+"""Words of a crossed group that its values one by one do not explain: "Black woman" beyond Black plus woman.
+
+Shapes: u units, C combinations, G crossed groups, V words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from markedness.audits.personas.estimators.corpus import Corpus
+from markedness.audits.personas.estimators.marked_words import of_axis
+from markedness.audits.personas.language.groups import Group, Grouping
+from markedness.stats.inference import ALPHA, Draws, Floats, Null, draws_needed, exchange_test, multiplied
+
+_MIN_UNITS = 5
+"""Texts that a word must occur in."""
+_MAX_WORDS = 2000
+"""The most frequent words are tested."""
+_TOP = 3
+"""Largest statistics of a draw that are kept."""
+_BATCH = 2_000_000
+
+
+@dataclass(frozen=True)
+class Interactions:
+    """How far the words of crossed groups depart from an additive model of their log-odds."""
+
+    groups: Sequence[Group]
+    words: NDArray[np.int64]
+    """Places in the vocabulary, (V,)."""
+    counts: Floats
+    """Occurrences, (G, V)."""
+    expected: Floats
+    """Occurrences that prompt and single values let expect, (G, V)."""
+    z: Floats
+    """Signed roots, about N(0, 1) where the model holds, (G, V)."""
+    null: Null
+    """Of the largest z."""
+    p: Floats
+    """Of each word, corrected over all words and groups by max-T, (G, V)."""
+    n_words: float
+    """Words and groups with p <= 0.05."""
+    n_by_chance: float
+    """Their mean under the null."""
+
+
+def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Generator) -> Interactions | None:
+    """Score tests of each word in each crossed group of marked values; None where there is nothing to test.
+
+    Notes
+    -----
+    Under the null the log-odds of a word are a sum over prompt and axes. The model is fitted by iterative
+    proportional fitting; z is the signed root 2 (sqrt(c/f + 3/8) - sqrt(m/f + 3/8)) / sqrt(g) of the count c against
+    the fitted m, with f the variance of the units' residuals over their mean (texts repeat their words) and g the
+    share of the variance that fitting leaves. Its largest value is referred to a multiplier bootstrap over units.
+    Only words that a group has more of than expected count.
+    """
+    groups = of_axis(corpus.grouping, None)
+    units, counts = corpus.units, corpus.unit_counts
+    in_units = np.bincount(counts.indices, minlength=counts.shape[1])
+    words = np.flatnonzero((in_units >= _MIN_UNITS) & (corpus.counts.words != ""))
+    if not groups or not len(words) or n_draws < 1:
+        return None
+    words = np.sort(words[np.argsort(-in_units[words], kind="stable")[:_MAX_WORDS]])
+    x = np.asarray(counts[:, words].todense(), dtype=np.float64)
+    lengths = np.asarray(counts.sum(axis=1), dtype=float).ravel()
+    rate = _additive(corpus.grouping, units.combination, units.prompt, x, lengths)
+    residual = x - rate
+    fits = np.array([corpus.grouping.fits(group.fixed) for group in groups])
+    mean_by_combination = _summed(rate, units.combination, corpus.grouping.n_combinations)
+    slope = _unexplained(corpus.grouping, fits, mean_by_combination)
+    observed, expected = (fits @ _summed(part, units.combination, fits.shape[1]) for part in (x, rate))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        dispersion = np.square(residual).sum(axis=0) / rate.sum(axis=0)
+        left = np.einsum("vgc,cv->gv", np.square(slope), mean_by_combination) / expected
+        z = 2 * (np.sqrt(observed / dispersion + 0.375) - np.sqrt(expected / dispersion + 0.375)) / np.sqrt(left)
+    z = np.where(np.isfinite(z) & (left > 1e-9), z, np.nan)
+    if not np.isfinite(z).any():
+        return None
+    draws = _largest(residual, units.combination, slope, np.isfinite(z), rng)
+    most = min(n_draws, draws_needed(family))
+    null = exchange_test(float(np.nanmax(z)), draws.reader(lambda made: made[:, 0]), most, two_sided=False)
+    made = draws.first(null.n)
+    largest = np.sort(made[:, 0])
+    p = (1 + len(largest) - np.searchsorted(largest, z)) / (1 + len(largest))
+    p = np.where(np.isnan(z), np.nan, p)
+    chance = (made >= np.quantile(largest, 1 - ALPHA)).sum(axis=1).mean()
+    return Interactions(groups, words, observed, expected, z, null, p, float((p <= ALPHA).sum()), float(chance))
+
+
+def _summed(values: Floats, code: NDArray[np.int64], n: int) -> Floats:
+    total = np.zeros((n, values.shape[1]))
+    np.add.at(total, code, values)
+    return total
+
+
+def _additive(
+    grouping: Grouping, combination: NDArray[np.int64], prompt: NDArray[np.int64], x: Floats, lengths: Floats
+) -> Floats:
+    """Fitted mean count of each unit, (u, V): length x prompt x values, by iterative proportional fitting."""
+    codes, cells = np.unique(np.column_stack([prompt, combination]), axis=0, return_inverse=True)
+    cells = cells.reshape(-1)
+    observed = _summed(x, cells, len(codes))
+    weight = np.bincount(cells, lengths, len(codes))
+    levels = [np.unique(codes[:, 0], return_inverse=True)[1].reshape(-1)]
+    levels += [grouping.split(axis)[0][codes[:, 1]] for axis in grouping.axes]
+    fitted = weight[:, None] * (observed.sum(axis=0) / max(weight.sum(), 1e-9))
+    margins = [_summed(observed, level, int(level.max()) + 1) for level in levels]
+    for _ in range(50):
+        before = fitted
+        for level, margin in zip(levels, margins, strict=True):
+            now = _summed(fitted, level, len(margin))
+            fitted = fitted * np.divide(margin, now, out=np.zeros_like(margin), where=now > 0)[level]
+        if np.abs(fitted - before).max() < 1e-6 * max(1.0, float(fitted.max())):
+            break
+    share = np.divide(lengths, weight[cells], out=np.zeros_like(lengths), where=weight[cells] > 0)
+    return np.asarray(fitted[cells] * share[:, None])
+
+
+def _unexplained(grouping: Grouping, fits: Floats, means: Floats) -> Floats:
+    """R (I - W A (A' W A)^-1 A'), (V, G, C): what a residual of a combination adds to a group's departure.
+
+    A: dummies of the values, W: fitted means of the combinations, R: the combinations of each group.
+    """
+    columns = [np.ones(fits.shape[1])]
+    for axis in grouping.axes:
+        value = grouping.split(axis)[0]
+        columns += [(value == level).astype(float) for level in range(1, int(value.max()) + 1)]
+    dummies = np.column_stack(columns)
+    weights = means.T  # (V, C)
+    inner = np.einsum("ca,vc,cb->vab", dummies, weights, dummies, optimize=True)
+    ridge = 1e-8 * np.maximum(np.trace(inner, axis1=1, axis2=2), 1e-9)
+    inner += ridge[:, None, None] * np.eye(dummies.shape[1])
+    weighted = np.einsum("gc,vc,ca->vga", fits, weights, dummies, optimize=True)
+    return np.asarray(fits - np.linalg.solve(inner, weighted.transpose(0, 2, 1)).transpose(0, 2, 1) @ dummies.T)
+
+
+def _largest(
+    residual: Floats, combination: NDArray[np.int64], slope: Floats, tested: NDArray[np.bool_], rng: np.random.Generator
+) -> Draws:
+    """The `_TOP` largest studentised departures of each draw of the multiplier bootstrap, in falling order."""
+    n_words, n_groups, n_combinations = slope.shape
+    squares = _summed(np.square(residual), combination, n_combinations)
+    error = np.sqrt(np.einsum("vgc,cv->vg", np.square(slope), squares))
+    scale = np.divide(1.0, error, out=np.zeros_like(error), where=(error > 1e-9) & tested.T)
+    scaled = np.ascontiguousarray((slope * scale[..., None]).astype(np.float32))  # (V, G, C)
+    parts = [(np.flatnonzero(combination == c), c) for c in range(n_combinations)]
+    by_combination = [(place, residual[place].astype(np.float32), c) for place, c in parts]
+    step = max(1, _BATCH // max(1, n_words * n_combinations))
+    kept = min(_TOP, n_words * n_groups)
+
+    def contributions(multipliers: Floats) -> Floats:
+        rows = []
+        for start in range(0, len(multipliers), step):
+            some = multipliers[start : start + step].astype(np.float32)
+            sums = np.zeros((n_words, n_combinations, len(some)), dtype=np.float32)
+            for place, part, c in by_combination:
+                sums[:, c] = (some[:, place] @ part).T
+            made = (scaled @ sums).reshape(n_words * n_groups, len(some))
+            rows.append(-np.sort(-np.partition(made, -kept, axis=0)[-kept:], axis=0).T)
+        return np.concatenate(rows).astype(float)
+
+    return multiplied(contributions, len(residual), rng)

@@ -1,0 +1,27 @@
+"""The params of evaluate."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from markedness.audits.personas import AXES
+from markedness.records import Axes, Strict
+
+
+class Params(Strict):
+    """What is estimated; the defaults are the published ones."""
+
+    axes: Axes = AXES
+    z_threshold: float = 1.96
+    """A word is marked when its z is above this against every unmarked group."""
+    jsd_words: int = Field(default=10, ge=1)
+    """Words listed per group by Jensen-Shannon divergence."""
+    word_share: tuple[tuple[str, ...], ...] = (("resilient", "resilience"),)
+    """Sets of words, as tokens: which share of texts holds at least one of them?"""
+    lexicon_within: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Axis -> values: only these texts in the lexicon table ({gender: [man, woman]}); none: all."""
+    confidence_level: float = Field(default=0.95, gt=0, lt=1)
+    n_resamples: int | None = Field(default=None, ge=10)
+    """Most draws of the multiplier bootstrap of interaction.excess; null: as many as its correction needs."""
+    n_permutations: int | None = Field(default=None, ge=0)
+    """Most exchanges of labels in a test; null: as many as its correction needs; 0: no test by exchange."""

@@ -1,0 +1,143 @@
+"""Texts that are missing (refused, failed, empty) more often for some groups than for others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from markedness.audits.personas.estimators.corpus import Corpus
+from markedness.audits.personas.estimators.units import Units
+from markedness.audits.personas.language.groups import Fixed, Grouping
+from markedness.results import Score, not_estimated
+from markedness.stats.inference import (
+    Exchange,
+    Floats,
+    Null,
+    claim,
+    exchange_test,
+    group_difference_score,
+    null_detectable,
+)
+
+_KEY = "refusals.difference"
+_UNEQUAL = "texts are missing more often for some groups than for others"
+
+
+def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Generator) -> Score:
+    """Mean over the marked values of the absolute difference in missing texts from the unmarked value, beyond chance.
+
+    Absolute, since refusals of one group may be more than those of its unmarked group on one axis and less on another.
+    Labels are exchanged among all requests of a prompt; the estimate is less its mean under exchange.
+    """
+    hits, grouping, units = corpus.missing, corpus.asked_grouping, corpus.asked
+    pairs = [(g.fixed, g.references[0][1]) for g in grouping.compared if g.marked and len(g.fixed) == 1]
+    if "refusals" in corpus.unread or not pairs:
+        return not_estimated(_KEY)
+    signs = np.array([grouping.fits(own) for own, _ in pairs]), np.array([grouping.fits(other) for _, other in pairs])
+    by_unit, copies = _by_unit(units, hits), units.copies
+    exchange = units.exchange()
+    differences = _differences(units.combination[None, :], by_unit, copies, signs)[0]
+    observed = float(np.abs(differences).mean())
+    if not 0 < hits.mean() < 1:
+        null = Null(p=1.0, mean=0.0, low=0.0, high=0.0)
+    elif exchange.smallest_p >= 1:
+        null = Null()
+    else:
+        null = exchange_test(observed, _draws(exchange, by_unit, copies, signs, rng), most, False, exchange.smallest_p)
+    excess = Null(
+        null.p, null.mean - null.mean, null.low - null.mean, null.high - null.mean, null.n, null.smallest_p, null.sd
+    )
+    return claim(
+        _KEY, observed - null.mean, units.spread(_influences(grouping, units, by_unit, pairs, differences)), excess,
+        family=family,
+        method=units.method("labels of requests exchanged within prompt, one-sided").replace("one text", "one request"),
+        missing_column=units.missing_column, smallest_effect=null_detectable(null, family), comparable=True,
+        n=len(hits), n_missing=int(hits.sum()), unit="requests", positive=_UNEQUAL,
+    )  # fmt: skip
+
+
+def _by_unit(units: Units, hits: Floats) -> Floats:
+    return np.asarray(np.bincount(units.of_text, hits, len(units)), dtype=float)
+
+
+def _differences(drawn: NDArray[np.intp], hits: Floats, copies: Floats, signs: tuple[Floats, Floats]) -> Floats:
+    """Share of missing texts of each marked value minus that of its unmarked one, (draws, values)."""
+    n_combinations = signs[0].shape[1]
+    place = (drawn + n_combinations * np.arange(len(drawn))[:, None]).ravel()
+    size = len(drawn) * n_combinations
+    top, below = (
+        np.bincount(place, np.tile(part, len(drawn)), size).reshape(len(drawn), -1) for part in (hits, copies)
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        own, other = ((top @ side.T) / (below @ side.T) for side in signs)
+    return np.asarray(own - other)
+
+
+def _draws(
+    exchange: Exchange, hits: Floats, copies: Floats, signs: tuple[Floats, Floats], rng: np.random.Generator
+) -> Callable[[int], Floats]:
+    step = max(1, 2_000_000 // max(1, len(hits)))
+
+    def draw(n: int) -> Floats:
+        parts = [
+            np.abs(_differences(exchange.draw(min(step, n - start), rng), hits, copies, signs)).mean(axis=1)
+            for start in range(0, n, step)
+        ]
+        return np.concatenate(parts)
+
+    return draw
+
+
+def _influences(
+    grouping: Grouping, units: Units, hits: Floats, pairs: Sequence[tuple[Fixed, Fixed]], differences: Floats
+) -> Floats:
+    """What each cluster contributes to the mean absolute difference, (clusters,)."""
+    influences = np.zeros(len(units))
+    for (own, other), difference in zip(pairs, differences, strict=True):
+        for fixed, sign in ((own, 1.0), (other, -1.0)):
+            inside = grouping.fits(fixed)[units.combination]
+            n = float(inside @ units.copies)
+            residual = inside * (hits - units.copies * float(inside @ hits) / n)
+            influences += np.sign(difference) * sign * residual / n / len(pairs)
+    return units.clustered(influences[:, None])[:, 0]
+
+
+def refusals_by_group(corpus: Corpus, rng: np.random.Generator) -> list[Score]:
+    """Share of missing texts of each marked value minus that of the unmarked one, of each combination minus the rest.
+
+    None where no text is missing: there is nothing to tell apart.
+    """
+    hits, grouping, units = corpus.missing, corpus.asked_grouping, corpus.asked
+    if "refusals" in corpus.unread or not 0 < hits.mean() < 1 or units.missing_column:
+        return []
+    by_unit = _by_unit(units, hits)
+    found = []
+    for group in grouping.compared:
+        if not group.marked or len(group.fixed) > 1:
+            continue
+        (axis,), reference = group.fixed, group.references[0]
+        _, rest, _ = grouping.split(axis)
+        labels = np.full(len(units), "", dtype=object)
+        for name, fixed in ((group.name, group.fixed), reference):
+            labels[grouping.fits(fixed)[units.combination] > 0] = name
+        found.append(_difference(corpus, by_unit, labels, group.name, reference[0], rng, rest[units.combination]))
+    whole = [group for group in grouping.groups if len(group.fixed) == len(grouping.axes) > 1]
+    for group in whole:
+        labels = np.where(grouping.fits(group.fixed)[units.combination] > 0, group.name, "the other groups")
+        found.append(_difference(corpus, by_unit, labels, group.name, "the other groups", rng, None))
+    return found
+
+
+def _difference(
+    corpus: Corpus, hits: Floats, labels: NDArray[np.object_], name: str, other: str, rng: np.random.Generator,
+    rest: NDArray[np.int64] | None,
+) -> Score:  # fmt: skip
+    units = corpus.asked
+    return group_difference_score(
+        f"refusals.{corpus.kind}: {name}", hits, units.copies, labels, [name], other, rng, cluster="request",
+        clusters=np.array(units.names, dtype=object), blocks=[units.prompt, *([] if rest is None else [rest])],
+        unit="requests", group=name, reference=other, n_missing=int(hits[labels == name].sum()),
+        positive="texts are missing more often than for the reference",
+    )  # fmt: skip

@@ -1,0 +1,196 @@
+"""What was sampled and what can be exchanged: texts with their copies, within prompts.
+
+A unit is all texts of one cluster (a text and its copies, or what the corpus names in its column ``cluster``) for one
+group. Copies move together, so that a file that holds every text three times proves no more than one that holds each
+once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from markedness.audits.personas.language.groups import Grouping
+from markedness.stats.inference import (
+    MIN_CLUSTERS,
+    Exchange,
+    Floats,
+    Spread,
+    effective,
+    influence_errors,
+    influence_spread,
+    t_intervals,
+)
+
+COPIES = "#"
+"""First character of a cluster that is a hash of a text; others come from the corpus."""
+_MAX_UNITS = 3000
+"""Units above this number are merged, in the order of the file, into blocks of one prompt and group."""
+
+
+class Clusters(NamedTuple):
+    """What intervals leave out, one at a time."""
+
+    of_unit: NDArray[np.int64]
+    """Cluster of each unit, (u,)."""
+    names: tuple[str, ...]
+    """The same in another model's features, (clusters,)."""
+    strata: NDArray[np.int64]
+    """(clusters,)."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of n texts."""
+
+    grouping: Grouping
+    """Of the texts."""
+    of_text: NDArray[np.int64]
+    """Unit of each text, (n,)."""
+    combination: NDArray[np.int64]
+    """Combination of axis values of each unit, (u,)."""
+    prompt: NDArray[np.int64]
+    """Prompt of each unit, (u,); a unit of several prompts has a code for these prompts together."""
+    names: tuple[str, ...]
+    """Cluster and group of each unit, the same in another model's features, (u,)."""
+    known_prompts: bool
+    """Whether the texts say which prompt they answer."""
+
+    @classmethod
+    def of(cls, texts: pd.DataFrame, grouping: Grouping, requests: bool = False) -> Units:
+        """From the rows of ``texts`` (prompt_id, sample, cluster, group) that ``grouping`` was made of.
+
+        ``requests``: rows are requests, of which copies of a text are several; the corpus's own clusters stay.
+        """
+        cluster = texts["cluster"].astype("string").fillna("")
+        number = pd.Series([f"row {row}" for row in range(len(texts))], index=texts.index, dtype="string")
+        sample = texts["sample"].astype("string").fillna(number)
+        rows = texts["prompt_id"].astype("string").fillna("") + " " + sample
+        own = cluster.ne("") & ~(cluster.str.startswith(COPIES) & requests)
+        keys = cluster.where(own, rows) + " | " + texts["group"].astype("string").fillna("")
+        code, names = pd.factorize(keys.to_numpy(dtype=object))
+        code = code.astype(np.int64)
+        combination, prompt = np.zeros(len(names), dtype=np.int64), np.zeros(len(names), dtype=np.int64)
+        combination[code], prompt[code] = grouping.combination, grouping.prompt
+        spanning = np.unique(code[prompt[code] != grouping.prompt])
+        if len(spanning):
+            sets = pd.Series(grouping.prompt).groupby(code).agg(lambda own: " ".join(map(str, sorted(set(own)))))
+            prompt[spanning] = grouping.n_prompts + pd.factorize(sets.loc[spanning].to_numpy(dtype=object))[0]
+        known = bool(texts["prompt_id"].fillna("").ne("").any())
+        made = cls(grouping, code, combination, prompt, tuple(map(str, names)), known)
+        return made._merged() if len(names) > _MAX_UNITS else made
+
+    def _merged(self) -> Units:
+        """Neighbours of one prompt and combination as one unit, so that about `_MAX_UNITS` are left."""
+        size = -(-len(self.names) // _MAX_UNITS)
+        cell = self.prompt * self.grouping.n_combinations + self.combination
+        place = pd.Series(cell).groupby(cell).cumcount().to_numpy() // size
+        code, first = pd.factorize(pd.Series(list(zip(cell.tolist(), place.tolist(), strict=True))))
+        lead = np.zeros(len(first), dtype=np.int64)
+        lead[code[::-1]] = np.arange(len(cell))[::-1]
+        names = tuple(self.names[i] for i in lead)
+        of_text = code.astype(np.int64)[self.of_text]
+        return Units(self.grouping, of_text, self.combination[lead], self.prompt[lead], names, self.known_prompts)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def copies(self) -> NDArray[np.float64]:
+        """Texts of each unit, (u,)."""
+        return np.bincount(self.of_text, minlength=len(self)).astype(float)
+
+    def summed(self, matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+        """Rows of texts, (n, k), summed by unit, (u, k)."""
+        n = len(self.of_text)
+        indicator = sparse.csr_matrix((np.ones(n), (self.of_text, np.arange(n))), (len(self), n))
+        return (indicator @ matrix).tocsr()
+
+    def exchange(self, axis: str | None = None) -> Exchange:
+        """Combinations exchanged within prompt; or the values of one axis, within prompt x the other axes.
+
+        Only among units that fix the same axes.
+        """
+        value, rest, fixed = self.grouping.split(axis)
+        blocks = (self.prompt, rest[self.combination], fixed[self.combination])
+        return Exchange.of(value[self.combination], *blocks)
+
+    @cached_property
+    def factor(self) -> str:
+        """What intervals leave out: prompts from six in each group on, else texts; "" with too few of both."""
+        if min(self._effective(self.prompt), default=0.0) >= MIN_CLUSTERS - 1e-9:
+            return "prompt"
+        units = np.arange(len(self))
+        return "text" if min(self._effective(units), default=0.0) >= MIN_CLUSTERS - 1e-9 else ""
+
+    def _effective(self, cluster: NDArray[np.int64]) -> list[float]:
+        """Effective clusters of each compared group of one axis."""
+        single = [group for group in self.grouping.compared if len(group.fixed) == 1]
+        inside = [self.grouping.fits(group.fixed)[self.combination] > 0 for group in single]
+        return [effective(np.bincount(cluster[mask], self.copies[mask])) for mask in inside if mask.any()]
+
+    @cached_property
+    def strata(self) -> NDArray[np.int64]:
+        """Prompt x combination of each unit where those have two units, else the combination, else one stratum."""
+        cells = (self.prompt * self.grouping.n_combinations + self.combination, self.combination)
+        for cell in cells:
+            if len(cell) and (np.bincount(cell)[cell] > 1).mean() > 0.95:
+                return cell
+        return np.zeros(len(self), dtype=np.int64)
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """What intervals leave out: prompts, or units within `strata`."""
+        if self.factor != "prompt":
+            return Clusters(np.arange(len(self)), self.names, self.strata)
+        code, prompts = pd.factorize(self.prompt)
+        known = self.grouping.prompts
+        names = tuple(known[one] if one < len(known) else f"several prompts {one}" for one in prompts)
+        return Clusters(code.astype(np.int64), names, np.zeros(len(names), dtype=np.int64))
+
+    def clustered(self, influences: Floats) -> Floats:
+        """Influences of the clusters, (clusters, k), from those of units, (u, k)."""
+        summed = np.zeros((len(self.clusters.names), influences.shape[1]))
+        np.add.at(summed, self.clusters.of_unit, influences)
+        return summed
+
+    def spread(self, influences: Floats, centred: bool = False) -> Spread:
+        """Sampling error of an estimate from the influence of each cluster, (clusters,).
+
+        ``centred``: influences are already around the mean of what the estimate fixes, so that there are no strata.
+        """
+        if not self.factor:
+            return Spread(fixed=("text",))
+        strata = np.zeros_like(self.clusters.strata) if centred else self.clusters.strata
+        found = influence_spread(self.factor, self.clusters.names, influences, strata)
+        return found if self.factor == "prompt" else replace(found, fixed=(*found.fixed, "prompt"))
+
+    def intervals(self, estimates: Floats, influences: Floats, confidence_level: float) -> tuple[Floats, Floats]:
+        """The t intervals of many estimates, (k,), from the influences of the clusters, (clusters, k)."""
+        if not self.factor:
+            return np.full(len(estimates), np.nan), np.full(len(estimates), np.nan)
+        return t_intervals(estimates, *influence_errors(influences, self.clusters.strata), confidence_level)
+
+    @property
+    def missing_column(self) -> str:
+        """The cluster column that the texts lack; "" where they have it."""
+        return "" if self.known_prompts or not len(self) else "prompt"
+
+    def method(self, exchanged: str) -> str:
+        """How p and interval were made, as one sentence."""
+        left_out = {"prompt": "interval by leaving out one prompt", "": "no interval: too few texts"}
+        interval = left_out.get(self.factor, "interval by leaving out one text within prompt and group")
+        return f"{exchanged}; {interval}"
+
+
+def mean(values: ArrayLike) -> float:
+    """Mean of what is not missing; NaN where nothing is."""
+    numbers = np.asarray(values, dtype=float)
+    numbers = numbers[~np.isnan(numbers)]
+    return float(numbers.mean()) if len(numbers) else float("nan")
