@@ -32,7 +32,8 @@ ALLOWED = {
     "params": {"audits", "lm", "naming", "records", "store", "strict_yaml", "credentials"},
     "strict_yaml": {"records", "credentials"},
     "files": {"records"},
-    "store": {"files", "records", "working_tree"},
+    "tables": {"records"},
+    "store": {"files", "records", "tables", "working_tree"},
     "working_tree": {"files"},
 }
 # Packages that only some modules may import.

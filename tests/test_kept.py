@@ -132,12 +132,12 @@ def test_features_are_not_written_through_a_link_nor_over_files_of_others(tmp_pa
     folder.symlink_to(elsewhere)
     made = Features({"answers": pd.DataFrame({"n": [1]})})
     with pytest.raises(StoreError, match="is a symbolic link"):
-        store.write_features("homogeneity", "m", made)
+        store.write_features("homogeneity", "m", made, {})
     folder.unlink()
     folder.mkdir()
     (folder / "thesis.txt").write_text("mine")
     with pytest.raises(StoreError, match=r"thesis\.txt: was not written by featurize"):
-        store.write_features("homogeneity", "m", made)
+        store.write_features("homogeneity", "m", made, {})
     assert (elsewhere / "thesis.txt").read_text() == (folder / "thesis.txt").read_text() == "mine"
 
 

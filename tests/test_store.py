@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 
 from markedness.files import StoreError, atomic
+from markedness.records import Features, columns
 from markedness.store import Store
+from markedness.tables import TableError
 
 
 def test_atomic_when_the_block_fails_keeps_the_old_file(tmp_path: Path) -> None:
@@ -76,12 +78,6 @@ def test_stimuli_that_are_not_utf8_name_the_byte(tmp_path: Path) -> None:
     (tmp_path / "pairs.txt").write_bytes(b"ab\xff")
     with pytest.raises(StoreError, match="not UTF-8 at byte 2"):
         Store(tmp_path).stimuli("guise").text("pairs.txt")
-
-
-def test_clear_of_what_is_no_folder_says_so(tmp_path: Path) -> None:
-    (tmp_path / "results").write_text("a file, no folder", encoding="utf-8")
-    with pytest.raises(StoreError, match=r"results/personas/m: cannot be written \(Not a directory\)"):
-        Store(tmp_path).clear(tmp_path / "results" / "personas" / "m", ("tables",))
 
 
 def test_atomic_removes_what_a_killed_run_left_and_nothing_else(tmp_path: Path) -> None:
@@ -196,3 +192,41 @@ def test_estimator_bytes_of_two_equal_fits_are_equal_and_load(tmp_path: Path) ->
     assert (loaded.predict(x) == loaded[-1].predict(loaded[0].transform(x))).all()
     assert loaded.words_["same"] is loaded.words_["again"]
     assert (loaded.words_["kept"].toarray() == x).all()
+
+
+def generations(**columns: object) -> pd.DataFrame:
+    row = {
+        "prompt_id": "p",
+        "group": "g",
+        "sample": 0,
+        "prompt": "?",
+        "text": "a",
+        "finish_reason": "stop",
+        "error": None,
+    }
+    return pd.DataFrame([row | columns])
+
+
+def test_table_with_a_missing_or_wrong_column_is_not_written(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(TableError, match=r"data/generations/a/m\.parquet: the column 'group' is missing"):
+        store.write_table("generations", "a", "m", generations().drop(columns="group"))
+    with pytest.raises(TableError, match="the column 'sample' holds str, not whole"):
+        store.write_table("generations", "a", "m", generations(sample="first"))
+    with pytest.raises(TableError, match="the column 'text' holds int64, not text"):
+        store.write_table("generations", "a", "m", generations(text=3))
+    assert not (tmp_path / "data").exists()
+    store.write_table("generations", "a", "m", generations(race="Black"))
+    assert store.read_table("generations", "a", "m")["race"].tolist() == ["Black"]
+
+
+def test_features_of_another_kind_than_the_spec_declares_are_not_written(tmp_path: Path) -> None:
+    store, schemas = Store(tmp_path), {"words": columns(text="word", whole="count", flag="kept", vector="embedding")}
+    good = pd.DataFrame({"word": ["a", None], "count": [1, None], "kept": [True, None], "embedding": [[0.5], None]})
+    with pytest.raises(TableError, match="the table 'other' is not declared"):
+        store.write_features("a", "m", Features({"other": good}), schemas)
+    for name, value in {"word": 1, "count": 0.5, "kept": "yes", "embedding": "x"}.items():
+        with pytest.raises(TableError, match=rf"data/features/a/m/words: the column '{name}' holds"):
+            store.write_features("a", "m", Features({"words": good.assign(**{name: value})}), schemas)
+    store.write_features("a", "m", Features({"words": good}), schemas)
+    assert isinstance(store.read_features("a", "m"), Features)

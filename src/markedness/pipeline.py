@@ -69,7 +69,7 @@ def featurize(params: Params, audit: str, model: str, say: Report = tell) -> Non
     store.write_json(folder / "index.json", sorted({*earlier, *files}))  # a killed run leaves no file of unknown origin
     for name in earlier:
         (folder / name).unlink(missing_ok=True)
-    store.write_features(audit, model, made)
+    store.write_features(audit, model, made, audits.spec(audit).features)
     if isinstance(made, Unsupported):
         store.write_json(folder / "index.json", files)
         say(f"{audit} {model}: nothing to measure: {made.reason}")

@@ -295,6 +295,18 @@ class CorpusColumns:
 
 # ---------------------------------------------------------------- stage results
 
+Kind = Literal["text", "whole", "number", "flag", "vector"]
+"""What a column holds: text, whole numbers, numbers, true or false, or a list of numbers in each row."""
+Columns = Mapping[str, Kind]
+"""Column -> what it holds: the schema of a Parquet table, checked when it is written."""
+
+
+def columns(text: str = "", whole: str = "", number: str = "", flag: str = "", vector: str = "") -> Columns:
+    """A schema: the names of the columns of each kind, separated by spaces."""
+    kinds: dict[Kind, str] = {"text": text, "whole": whole, "number": number, "flag": flag, "vector": vector}
+    return {name: kind for kind, names in kinds.items() for name in names.split()}
+
+
 GENERATION_COLUMNS = ("prompt_id", "group", "sample", "prompt", "text", "finish_reason", "error")
 """Columns of every generations table; scored rows add candidate, log_prob, reason, estimator, coverage, cut_tokens."""
 

@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from markedness import files
+from markedness import files, tables
 from markedness.files import StoreError, atomic
-from markedness.records import Features, Unsupported
+from markedness.records import Columns, Features, Unsupported
 from markedness.working_tree import main_tree, state_folder
 
 _PACKAGE = Path(__file__).parent
@@ -45,8 +45,10 @@ class Store:
         return self.root / "data" / kind / audit / f"{model}.parquet"
 
     def write_table(self, kind: str, audit: str, model: str, table: pd.DataFrame) -> None:
-        """Write one Parquet table."""
-        with atomic(self.table_path(kind, audit, model)) as part:
+        """Write one Parquet table; TableError where it is not of the schema of its kind."""
+        path = self.table_path(kind, audit, model)
+        tables.check(table, tables.SCHEMAS[kind], path.relative_to(self.root).as_posix())
+        with atomic(path) as part:
             table.to_parquet(part, index=False)
 
     def write_rows(
@@ -84,15 +86,21 @@ class Store:
         """data/features/<audit>/<model>: a Parquet file per table."""
         return self.root / "data" / "features" / audit / model
 
-    def write_features(self, audit: str, model: str, features: Features | Unsupported) -> None:
+    def write_features(
+        self, audit: str, model: str, features: Features | Unsupported, schemas: Mapping[str, Columns]
+    ) -> None:
         """Write the tables and notes of featurize, whole; of nothing to measure, the reason.
 
         Raises
         ------
+        TableError
+            When the tables are not those of ``schemas``, which the audit's spec declares.
         StoreError
             When the folder cannot be written, or holds files that no featurize wrote.
         """
         folder = self.features_path(audit, model)
+        if isinstance(features, Features):
+            tables.check_features(features.tables, schemas, folder.relative_to(self.root).as_posix())
         files.refuse_link(folder)
         own = {UNSUPPORTED_FILE, NOTES_FILE}
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -160,8 +168,8 @@ class Store:
 
     def written(self, audit: str, model: str) -> list[Path]:
         """The files and folders that the four stages of one audit and model write."""
-        tables = [self.table_path(kind, audit, model) for kind in ("generations", "responses", "features", "estimates")]
-        return [*tables, self.features_path(audit, model), self.results(audit, model), self.models(audit, model)]
+        written = [self.table_path(kind, audit, model) for kind in (*tables.SCHEMAS, "features")]
+        return [*written, self.features_path(audit, model), self.results(audit, model), self.models(audit, model)]
 
     # ---- what a study is made from
 
@@ -218,23 +226,6 @@ class Store:
         with self.locked(folder.relative_to(self.root).as_posix()), files.renewed(folder, parts) as new:
             yield new
 
-    def clear(self, folder: Path, parts: Sequence[str] = ()) -> None:
-        """Remove the files of a folder that a stage writes anew, so that no old table stays; make empty ``parts``.
-
-        Raises
-        ------
-        StoreError
-            When the folder cannot be written.
-        """
-        files.refuse_link(folder)
-        try:
-            for path in sorted(folder.rglob("*"), reverse=True) if folder.exists() else ():
-                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-            for part in parts:
-                (folder / part).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"{folder}: cannot be written ({error.strerror}); make it a writable folder") from error
-
 
 def _readable(table: pd.DataFrame) -> pd.DataFrame:
     """The table with U+FFFD for NUL and a line feed for a carriage return, which every reader takes for its own."""
@@ -256,7 +247,7 @@ def features_of(files: Mapping[str, bytes], place: str) -> Features | Unsupporte
     try:
         if UNSUPPORTED_FILE in files:
             return Unsupported(str(json.loads(files[UNSUPPORTED_FILE])))
-        tables = {
+        found = {
             name.removesuffix(".parquet"): pd.read_parquet(BytesIO(content))
             for name, content in files.items()
             if name.endswith(".parquet")
@@ -264,9 +255,9 @@ def features_of(files: Mapping[str, bytes], place: str) -> Features | Unsupporte
         notes = tuple(str(note) for note in json.loads(files.get(NOTES_FILE, b"[]")))
     except (OSError, ValueError) as error:
         raise StoreError(f"{place}: cannot be read ({error}); run 'markedness featurize' again") from error
-    if not tables:
+    if not found:
         raise StoreError(f"{place}: holds no table; run 'markedness featurize' again")
-    return Features(tables, notes=notes)
+    return Features(found, notes=notes)
 
 
 def _clean(cell: str) -> str:

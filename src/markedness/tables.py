@@ -1,13 +1,68 @@
-"""The Parquet tables of a study: their rows, columns and types."""
+"""The Parquet tables of a study: their schemas, which are checked when a table is written, and their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from pandas.api import types
 
-from markedness.records import GENERATION_COLUMNS, UNSUPPORTED, Completion, Prompt
+from markedness.records import GENERATION_COLUMNS, UNSUPPORTED, AuditError, Columns, Completion, Kind, Prompt, columns
+
+GENERATIONS = columns(text="prompt_id group prompt text finish_reason error", whole="sample")
+SCHEMAS: dict[str, Columns] = {
+    "generations": GENERATIONS,
+    "responses": {**GENERATIONS, **columns(text="status")},
+    "estimates": columns(
+        text="key metric item group reference clusters unit positive method",
+        number="estimate ci_low ci_high null_mean null_low null_high p p_adjusted detectable",
+        whole="n n_missing", flag="comparable headline",
+    ),
+}  # fmt: skip
+"""Table -> its columns. Generations and responses have more: those of the prompts, such as axes, and of the answers."""
+
+
+class TableError(AuditError):
+    """A table that does not have the columns of its schema."""
+
+
+def check(table: pd.DataFrame, schema: Columns, where: str) -> None:
+    """Raise TableError where a column of the schema is missing or holds something else; further columns are allowed."""
+    for name, kind in schema.items():
+        if name not in table:
+            raise TableError(f"{where}: the column '{name}' is missing; it has {', '.join(map(str, table))}")
+        if not _holds(table[name], kind):
+            raise TableError(f"{where}: the column '{name}' holds {table[name].dtype}, not {kind}")
+
+
+def check_features(tables: Mapping[str, pd.DataFrame], schemas: Mapping[str, Columns], where: str) -> None:
+    """Check each table by the schema of its name, which the audit's spec declares; without schemas nothing is checked.
+
+    A declared table may be left out, as embeddings are where params say so.
+    """
+    for name, table in tables.items() if schemas else ():
+        if name not in schemas:
+            raise TableError(f"{where}: the table '{name}' is not declared in the audit's spec; add it to its features")
+        check(table, schemas[name], f"{where}/{name}")
+
+
+def _holds(column: pd.Series, kind: Kind) -> bool:
+    """Whether a column holds a kind; one without any value holds every kind."""
+    cells = column.dropna()
+    if not len(cells):
+        return True
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        cells = pd.Series(column.cat.categories)
+    if kind == "vector":
+        return column.dtype == object and not isinstance(cells.iloc[0], str)
+    if kind == "flag":
+        return types.is_bool_dtype(cells.infer_objects())
+    if types.is_bool_dtype(cells) or kind == "text":
+        return kind == "text" and bool(types.is_string_dtype(cells.infer_objects()))
+    if kind == "whole" and types.is_float_dtype(cells):  # integers with missing ones among them
+        return bool((cells % 1 == 0).all())
+    return bool(types.is_integer_dtype(cells) if kind == "whole" else types.is_numeric_dtype(cells))
 
 
 def completion_rows(

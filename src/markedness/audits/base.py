@@ -18,6 +18,7 @@ import yaml
 
 from markedness.plugins import SpecError, loaded, registered
 from markedness.records import (
+    Columns,
     Completion,
     CorpusColumns,
     Features,
@@ -94,6 +95,9 @@ class AuditSpec:
     """The column of that table that resampling and paired comparison draw by."""
     headline: tuple[str, ...]
     """The keys of the Scores to look at first; they do not depend on the groups of a study."""
+    features: Mapping[str, Columns] = field(default_factory=dict)
+    """Table of features -> its columns, checked when it is written; further columns, such as axes, are allowed. Without
+    it, tables are written unchecked."""
     prompts_ref: str = "generate:prompts"
     clean_ref: str = "clean:clean"
     featurize_ref: str = "featurize:featurize"

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from markedness.audits.personas import clean, featurize
+from markedness.audits.personas import SPEC, clean, featurize
 from markedness.audits.personas.language.classifiers import SvmParams
 from markedness.audits.personas.language.sampling import every_nth
 from markedness.records import Features
@@ -141,7 +141,7 @@ def test_words_of_one_group_alone_are_compared_with_nothing() -> None:
 def test_features_are_the_same_after_they_were_written_and_read(tmp_path: Path) -> None:
     made = tabled(written("planted"), featurize.Params(embeddings=None))
     store = Store(tmp_path)
-    store.write_features("personas", "m", made)
+    store.write_features("personas", "m", made, SPEC.features)
     read = store.read_features("personas", "m")
     assert isinstance(read, Features)
     for name, table in made.tables.items():

@@ -12,11 +12,9 @@ class Params(Strict):
 
 def prompts(stimuli, params, rng):
     """Three prompts for each of two groups."""
-    yield [
-        Prompt(f"p{n}", group, completion=f"{n}: {group}?", samples=params.samples, sampling=Sampling(max_tokens=2))
-        for n in range(3)
-        for group in ("marked", "unmarked")
-    ]
+    asked = [(n, group) for n in range(3) for group in ("marked", "unmarked")]
+    short = Sampling(max_tokens=2)
+    yield [Prompt(f"p{n}", g, completion=f"{n}: {g}?", samples=params.samples, sampling=short) for n, g in asked]
 
 
 def clean(generations, params):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from markedness.audits.base import AuditSpec
-from markedness.records import CorpusColumns
+from markedness.records import CorpusColumns, columns
 
 SPEC = AuditSpec(
     name="annotation",
@@ -56,6 +56,14 @@ SPEC = AuditSpec(
         "favorable_gap.dialect",
         "significant_share.names",
     ),
+    features={
+        "pairs": columns(
+            text="paradigm task group reference",
+            whole="n yes refusal unparsed truncated failed n_reference yes_reference refusal_reference "
+            "unparsed_reference truncated_reference failed_reference ungrouped",
+            number="margin margin_reference delta",
+        ),
+    },
     complete_corpus_ref="generate:complete_corpus",
     point_scores_ref="evaluate:point_scores",
     across_ref="evaluate:across",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from markedness.audits.base import AuditSpec
-from markedness.records import CorpusColumns
+from markedness.records import CorpusColumns, columns
 
 SPEC = AuditSpec(
     name="guise",
@@ -36,6 +36,14 @@ SPEC = AuditSpec(
         "decision.conviction",
         "missing.difference",
     ),
+    features={
+        "scores": columns(
+            text="prompt_id group reference task kind setting text_set pair attribute missing estimator",
+            number="log_prob log_prob_reference neutral_log_prob coverage",
+            flag="control cut",
+        ),
+        "attributes": columns(text="task attribute", flag="detrimental"),  # and the columns of the ratings
+    },
     complete_corpus_ref="generate:complete_corpus",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from markedness.audits.base import AuditSpec
-from markedness.records import Axes, Axis, CorpusColumns, Value
+from markedness.records import Axes, Axis, CorpusColumns, Value, columns
 
 DEFAULT_AXES: Axes = {
     "race": Axis(
@@ -36,6 +36,9 @@ SPEC = AuditSpec(
         "pd.mean",
         "noncompliance.share",
     ),
+    features={
+        "answers": columns(text="prompt_id group cue cluster kind category status", whole="count", flag="empty kept"),
+    },
     complete_corpus_ref="generate:complete_corpus",
     point_scores_ref="evaluate:point_scores",
 )

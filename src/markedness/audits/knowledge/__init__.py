@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from markedness.audits.base import AuditSpec
-from markedness.records import CorpusColumns
+from markedness.records import CorpusColumns, columns
 
 SPEC = AuditSpec(
     name="knowledge",
@@ -23,6 +23,15 @@ SPEC = AuditSpec(
         "regard.mean",
         "valid_share.all",
     ),
+    features={
+        "triples": columns(
+            text="prompt_id group class subject reference predicate object strategy arm status reason regard_scorer "
+            "regard toxicity_scorer toxicity_reason topic_words topic_model",
+            whole="round planned attempt topic",
+            number="toxicity topic_stability",
+            flag="analysed cut duplicate included",
+        ),
+    },
     complete_corpus_ref="generate:complete_corpus",
     point_scores_ref="evaluate:point_scores",
     featurize_scored_ref="featurize:featurize",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from markedness.audits.base import AuditSpec
-from markedness.records import Axes, Axis, CorpusColumns, Value
+from markedness.records import Axes, Axis, CorpusColumns, Value, columns
 
 AXES: Axes = {
     "race": Axis(
@@ -46,6 +46,23 @@ SPEC = AuditSpec(
         "interaction.excess",
         "refusals.difference",
     ),
+    features={
+        "texts": columns(
+            text="kind prompt_id group status", whole="text sample", number="sentiment", flag="duplicate included"
+        ),
+        "bag_of_words": columns(text="word", whole="text count"),
+        "words": columns(
+            text="kind group reference word",
+            whole="count_target count_reference",
+            number="log_odds_ratio z jsd_contribution jsd_share jsd_side",
+        ),
+        "comparisons": columns(text="kind group reference prior", number="jsd prior_scale", flag="marked"),
+        "embeddings": columns(whole="text", vector="embedding"),
+        "svm_words": columns(text="kind labeling group word", whole="rank", number="weight"),
+        "svm_predictions": columns(text="labeling group", whole="text", flag="is_group predicted"),
+        "word_sentiment": columns(text="word", number="compound"),
+        "unread": columns(text="kind measure"),
+    },
     complete_corpus_ref="design.corpus_prompts:complete_corpus",
     point_scores_ref="evaluate:point_scores",
     scores_ref="estimators.scores:scores",
