@@ -10,9 +10,9 @@ import pandas as pd
 
 from markedness.audits.annotation import clean, evaluate, featurize, generate
 from markedness.audits.annotation.design.texts import texts_of_prompt
-from markedness.pipeline import completion_rows
 from markedness.records import Completion, FeatureTables, Prompt, Stimuli
 from markedness.store import Store
+from markedness.tables import completion_rows
 
 Answer = Callable[[Prompt, np.random.Generator], Completion]
 STIMULI = Store(Path("/nowhere")).stimuli("annotation")  # the packaged ones
