@@ -1,4 +1,4 @@
-"""What every test may use: the shared folder with the papers' data, where it is there."""
+"""What every test may use: the shared folder with the papers' data, where it is there; and which tests run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave out slow tests, unless files are named or ``-m`` is given: ``pytest`` alone takes less than a minute."""
+    named = any(".py" in str(argument) for argument in config.args)
+    if not named and not hasattr(config, "workerinput") and "-m" not in config.invocation_params.args:
+        config.option.markexpr = "not slow"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
