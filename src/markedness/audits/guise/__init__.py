@@ -38,7 +38,8 @@ SPEC = AuditSpec(
     ),
     features={
         "scores": columns(
-            text="prompt_id group reference task kind setting text_set pair attribute missing estimator",
+            text="prompt_id group reference task kind setting text_set pair attribute cluster cluster_reference "
+            "missing estimator",
             number="log_prob log_prob_reference neutral_log_prob coverage",
             flag="control cut",
         ),
