@@ -48,8 +48,12 @@ SPEC = AuditSpec(
     ),
     features={
         "texts": columns(
-            text="kind prompt_id group status", whole="text sample", number="sentiment", flag="duplicate included"
+            text="kind prompt_id group status cluster",
+            whole="text sample",
+            number="sentiment",
+            flag="duplicate included",
         ),
+        "prompt_words": columns(text="kind group word"),
         "bag_of_words": columns(text="word", whole="text count"),
         "words": columns(
             text="kind group reference word",
