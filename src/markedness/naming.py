@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice, product
 
-from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, Value, group_name
+from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, Value, composed, group_name
 from markedness.results import SCORE_COLUMNS
 
 LONGEST = 100
@@ -64,6 +64,8 @@ def axes_faults(axes: Axes, columns: CorpusColumns) -> Iterator[str]:
         elif name in reserved:
             yield f"{name}: is the name of a column of the tables; choose another, such as '{name}_group'"
         yield from (f"{_shown(name)}.{fault}" for fault in _value_faults(axis))
+    for alike in repeated(map(composed, axes)):
+        yield f"two axes named {_shown(alike)} are written alike; rename one"
     yield from _collisions(axes)
 
 
@@ -86,7 +88,7 @@ def _value_faults(axis: Axis) -> Iterator[str]:
                 yield f"values.{_shown(key)}.{field}: is empty; leave it out or write a text"
     for field in ("label", "phrase", "noun"):
         texts = {
-            key: (_words(words)[field] or (key if field == "label" else "")).strip().casefold()
+            key: composed(_words(words)[field] or (key if field == "label" else "")).strip().casefold()
             for key, words in axis.values.items()
         }
         for text in repeated(filter(None, texts.values())):
@@ -103,13 +105,13 @@ def _words(value: Value) -> dict[str, str | None]:
 
 def _collisions(axes: Axes) -> Iterator[str]:
     """Two groups with one name, such as "a b" + "c" and "a" + "b c"; the first such pair."""
-    values = [value for axis in axes.values() for value in axis.values]
+    values = [composed(value) for axis in axes.values() for value in axis.values]
     if len(set(values)) == len(values) and not any(" " in value for value in values):
         return
     seen: dict[str, tuple[str | None, ...]] = {}
     crossed = product(*((None, *axis.values) for axis in axes.values()))
     for group in islice(crossed, MOST_GROUPS):
-        name = group_name(dict(zip(axes, group, strict=True)), axes)
+        name = composed(group_name(dict(zip(axes, group, strict=True)), axes))
         other = seen.setdefault(name, group)
         if name and other != group:
             yield (

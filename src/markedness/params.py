@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -181,23 +182,32 @@ def load(path: Path | str = "params.yaml") -> Params:
 
 
 def _replaced_by_stages(models: dict[str, ModelConfig], root: Path) -> Iterator[str]:
-    """Weights and texts that lie where a stage of a model writes: DVC and featurize empty these folders."""
+    """Weights and texts where a stage writes: DVC and featurize empty these folders."""
     store = Store(root)
+    places = [place for audit in AUDITS for model in models for place in store.written(audit, model)]
     written = {
         Path(os.path.realpath(place)): place.relative_to(root).as_posix()
-        for audit in AUDITS
-        for model in models
-        for place in store.written(audit, model)
+        for place in (*places, *store.written_by_all())
     }
     for name, config in models.items():
-        paths = {"path": config.path} if isinstance(config, TransformersModel) else {}
+        weights = config.path if isinstance(config, TransformersModel) else None
+        real = Path(os.path.realpath(root / weights)) if weights is not None else None
+        if inner := next((place for output, place in written.items() if real in output.parents), None):
+            yield f"models.{name}.path: {weights} is a folder around {inner}, which a stage writes; move the weights"
         sources = {audit: config.source(audit) for audit in AUDITS}
-        paths |= {f"{audit}.path": source.path for audit, source in sources.items() if source is not None}
+        paths = {f"{audit}.path": source.path for audit, source in sources.items() if source is not None}
+        paths |= {"path": weights} if weights is not None else {}
         for field, path in paths.items():
-            real = Path(os.path.realpath(root / path))
-            place = next((written[place] for place in (real, *real.parents) if place in written), None)
-            if place is not None:
+            if place := next((place for output, place in written.items() if _reads(root / path, output)), None):
                 yield f"models.{name}.{field}: {path} is in {place}, which a stage replaces; move it to another folder"
+
+
+def _reads(path: Path, output: Path) -> bool:
+    """Whether a path or pattern names an output or something in it; a pattern also where no file matches it yet."""
+    if output in (real := Path(os.path.realpath(path)), *real.parents):
+        return True
+    pattern, parts = Path(os.path.normpath(path)).parts, output.parts
+    return len(pattern) >= len(parts) and all(map(fnmatch.fnmatchcase, parts, pattern))
 
 
 def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -108,6 +109,11 @@ class Axis(Strict):
 
 
 Axes = dict[str, Axis]
+
+
+def composed(text: str) -> str:
+    """A text in Unicode's composed form (NFC), in which names and values are compared, however they were typed."""
+    return unicodedata.normalize("NFC", text)
 
 
 def group_name(values: Mapping[str, Any], axes: Axes) -> str:

@@ -168,8 +168,14 @@ class Store:
 
     def written(self, audit: str, model: str) -> list[Path]:
         """The files and folders that the four stages of one audit and model write."""
-        written = [self.table_path(kind, audit, model) for kind in (*tables.SCHEMAS, "features")]
-        return [*written, self.features_path(audit, model), self.results(audit, model), self.models(audit, model)]
+        written = [self.table_path(kind, audit, model) for kind in tables.SCHEMAS]
+        slices = [self.ledger_path(audit, model, part) for part in ("", "judge")]
+        folders = [self.features_path(audit, model), self.results(audit, model), self.models(audit, model)]
+        return [*written, *slices, *folders]
+
+    def written_by_all(self) -> list[Path]:
+        """The files and folders that the stages over all models write, and what is local to this machine."""
+        return [self.compared(), self.headline(), self.reports(), self.root / ".markedness"]
 
     # ---- what a study is made from
 

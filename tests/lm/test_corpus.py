@@ -115,6 +115,16 @@ def test_read_corpus_with_other_spellings_and_number_codes_finds_the_values(tmp_
     assert rows["group"].tolist() == ["White woman", "woman", "Black man"]
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [("Métis", "Me\u0301tis"), ("Me\u0301tis", "Métis")])
+def test_read_corpus_with_the_other_normal_form_of_a_value_or_code_finds_it(
+    tmp_path: Path, ours: str, theirs: str
+) -> None:
+    axes = {"race": Axis(unmarked="White", values={"White": Value(), ours: Value()})}
+    (tmp_path / "texts.csv").write_text(f"text,race\nx,{theirs}\ny,White\nz,la {theirs}\n", encoding="utf-8")
+    mapped = read_with(tmp_path, axes, values={"race": {f"la {ours}": theirs}})
+    assert mapped.rows["race"].tolist() == [ours, "White", ours] and not mapped.unused
+
+
 def test_read_corpus_with_a_spelling_of_two_values_asks_for_a_mapping(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("text,race\nx,light\n", encoding="utf-8")
     axes = {"race": Axis(unmarked="W", values={"W": Value(aliases=("light",)), "A": Value(label="Light")})}

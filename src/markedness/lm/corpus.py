@@ -14,7 +14,7 @@ import pandas as pd
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
 from markedness.lm.mapping import Sources, spellings, unused_codes
-from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, group_name
+from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, composed, group_name
 
 MAX_CHARACTERS = 1_000_000
 """Longest text: a longer one is a broken file (a quote that is never closed), not an answer."""
@@ -104,6 +104,8 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
         cells = table[theirs]
         _check_cells(cells, name, where, files, first_rows)
         found[name] = cells.astype("string")
+        if name in axes or name in source.values:
+            found[name] = found[name].str.normalize("NFC")
     unused = list(unused_codes(source, found, axes, files[0]))
     if faults := [sentence for sentence, is_fault in unused if is_fault]:
         raise ModelError("\n".join(f"{where}.{fault}" for fault in faults))
@@ -250,11 +252,11 @@ def _respelt(column: pd.Series, axis: Axis) -> pd.Series:
     keys: dict[str, set[str]] = {}
     for key, words in axis.values.items():
         for spelling in {key, words.label, words.phrase, words.noun, *words.aliases} - {None}:
-            keys.setdefault(str(spelling).casefold(), set()).add(key)
+            keys.setdefault(composed(str(spelling)).casefold(), set()).add(key)
     found = {
-        text: keys[text.casefold().strip()]
+        text: keys[composed(text).casefold().strip()]
         for text in column.dropna().unique()
-        if text not in axis.values and text.casefold().strip() in keys
+        if text not in axis.values and composed(text).casefold().strip() in keys
     }
     return column.replace({text: next(iter(named)) for text, named in found.items() if len(named) == 1})
 

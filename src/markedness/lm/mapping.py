@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from markedness.lm.config import CorpusSource
-from markedness.records import Axes, CorpusColumns
+from markedness.records import Axes, CorpusColumns, composed
 
 
 class Sources:
@@ -131,8 +131,8 @@ def header(path: Path) -> list[str]:
 
 
 def spellings(code: object) -> set[str]:
-    """A code as a cell; the code 1 is also "1.0", as a number becomes beside a missing one."""
-    return {str(code), f"{code}.0"} if type(code) is int else {str(code)}
+    """A code as a cell in composed form (NFC); the code 1 is also "1.0", as a number becomes beside a missing one."""
+    return {str(code), f"{code}.0"} if type(code) is int else {composed(str(code))}
 
 
 def unused_codes(
