@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.audits.homogeneity.stages import cleaned, exam_answers, featurized
+from tests.audits.homogeneity.stages import STIMULI, cleaned, exam_answers, featurized
 
-from markedness.records import Status
+from markedness.audits.homogeneity import clean, featurize
+from markedness.records import AuditError, Status
 
 
 @pytest.mark.parametrize(
@@ -67,3 +68,29 @@ def test_featurize_exclusions_of_params_decide_what_is_kept() -> None:
     assert everything["kept"].all()
     strict = featurized(rows, exclude_empty=True)["answers"]
     assert strict.loc[strict["kept"], "category"].tolist() == ["sat"]
+
+
+@pytest.mark.parametrize("word", ["I'm sorry", "SORRY!", "não posso..."])
+def test_clean_refusal_word_with_punctuation_or_capitals_finds_its_answers(word: str) -> None:
+    rows = exam_answers([word, "SAT"])
+    assert cleaned(rows, refusal_words=(word,))["status"].tolist() == ["refusal", "ok"]
+
+
+@pytest.mark.parametrize("word", ["", "!!!", "🙏"])
+def test_clean_refusal_word_without_letters_is_refused(word: str) -> None:
+    with pytest.raises(ValueError, match="has no letter or digit"):
+        clean.Params(refusal_words=("sorry", word))
+
+
+def test_clean_word_limit_of_a_mistyped_cue_is_refused_and_of_another_corpus_kept() -> None:
+    rows = exam_answers(["one two three", "one two three"], prompt_id=["exam", "sports"])
+    with pytest.raises(AuditError, match=r"word_limits: 'sport' is not a cue of these answers, which have 'sports'"):
+        cleaned(rows, word_limits={"sport": 3})
+    assert cleaned(rows, word_limits={"sports": 3, "cooking": 3})["status"].tolist() == ["unparsed", "ok"]
+
+
+def test_featurize_group_of_emoji_alone_is_named_in_a_note() -> None:
+    rows = exam_answers(["📚", "!!", "🙏", "SAT", "GRE"], group=[*["Black woman"] * 3, *["White man"] * 2])
+    (note,) = featurize.featurize(cleaned(rows), featurize.Params(), STIMULI).notes
+    assert "no letter or digit" in note and "Black woman 100%" in note and "White man" not in note
+    assert not featurize.featurize(cleaned(rows[3:]), featurize.Params(), STIMULI).notes

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from typing import Annotated
+
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from markedness.audits.homogeneity.language.categories import response_categories, word_counts
-from markedness.records import Status, Strict, answerless_status
+from markedness.records import AuditError, Status, Strict, answerless_status
 from markedness.text.refusals import is_refusal
 
 TEXT_WORDS = 10
@@ -16,10 +19,33 @@ TEXT_WORDS = 10
 class Params(Strict):
     """``homogeneity.clean``."""
 
-    word_limits: dict[str, int] = Field(default_factory=dict)
+    word_limits: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
     """Cue -> maximum number of words, instead of that of the stimuli; a cue in neither has no limit."""
     refusal_words: tuple[str, ...] = ("sorry",)
-    """An answer that contains one of these is a refusal, unless it is a longer text without a limit."""
+    """An answer that contains one of these, in any case and punctuation, is a refusal, unless it is a longer text
+    without a limit."""
+
+    @field_validator("refusal_words")
+    @classmethod
+    def _have_letters(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        if empty := [word for word in words if not _cleaned(word)]:
+            raise ValueError(f"'{empty[0]}' has no letter or digit, so that every answer would contain it; remove it")
+        return words
+
+
+def _cleaned(word: str) -> str:
+    """A refusal word as answers have it."""
+    return str(response_categories(pd.Series([word])).iloc[0])
+
+
+def _check_limits(limits: dict[str, int], cues: list[str]) -> None:
+    """Refuse a limit for a cue that these answers have under another spelling; models may well have other cues."""
+    for cue in limits:
+        if cue not in cues and (close := get_close_matches(cue, [other for other in cues if other not in limits], 1)):
+            raise AuditError(
+                f"homogeneity.clean.word_limits: '{cue}' is not a cue of these answers, which have '{close[0]}'; "
+                "correct the entry"
+            )
 
 
 def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
@@ -38,6 +64,11 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
         The same rows with answer (the response category), status, and empty: whether answer is "" because the text
         has no letter or digit. As published, such answers are a category of their own.
 
+    Raises
+    ------
+    AuditError
+        When word_limits names a cue that the answers have under a similar name.
+
     Notes
     -----
     Published: an answer does not comply when it contains "sorry" or has more words than the cue allows. Here such
@@ -46,11 +77,12 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     """
     answer = response_categories(generations["text"])
     status = answerless_status(generations)
+    _check_limits(params.word_limits, [str(cue) for cue in generations["prompt_id"].dropna().unique()])
     limit = generations["prompt_id"].map(params.word_limits).astype("Float64")
     limit = limit.fillna(generations["word_limit"].astype("Float64"))
     declined = pd.Series(False, index=generations.index)
     for word in params.refusal_words:
-        declined |= answer.str.contains(word.lower(), regex=False).fillna(False).astype(bool)
+        declined |= answer.str.contains(_cleaned(word), regex=False).fillna(False).astype(bool)
     words = word_counts(answer)
     long = words.gt(limit).fillna(False).astype(bool)
     text = (limit.isna() & words.ge(TEXT_WORDS)).fillna(False).astype(bool)

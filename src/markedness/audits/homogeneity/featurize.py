@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 from pydantic import Field
@@ -11,6 +13,8 @@ from markedness.audits.homogeneity.language.categories import word_counts
 from markedness.records import AuditError, Axes, Features, Status, Stimuli, Strict
 from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError, embed
 
+MOSTLY = 0.5
+"""Above this share of answers without a letter or digit a note names the group."""
 NOT_OK = (Status.REFUSAL, Status.UNPARSED, Status.TRUNCATED, Status.FAILED, Status.UNSUPPORTED)
 
 
@@ -71,8 +75,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     keys = list(dict.fromkeys(keys))  # an axis may itself be called group
     texts = rows["kind"].eq("text")
     counted = rows[~texts].groupby(keys, sort=False, dropna=False, observed=True).size().rename("count").reset_index()
+    notes = tuple(_empty_notes(rows[~texts & rows["kept"]]))
     if not texts.any():
-        return Features({"answers": counted})
+        return Features({"answers": counted}, notes=notes)
     embedded = rows.loc[texts, keys].assign(count=1, category=None)
     read = embedded["kept"]
     try:
@@ -81,7 +86,18 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         raise FeaturesError(f"homogeneity.featurize.embedding_model: {error}") from error
     embedded["embedding"] = pd.Series(list(vectors), index=embedded.index[read], dtype=object)
     both = pd.concat([counted, embedded], ignore_index=True) if len(counted) else embedded.reset_index(drop=True)
-    return Features({"answers": both})
+    return Features({"answers": both}, notes=notes)
+
+
+def _empty_notes(kept: pd.DataFrame) -> Iterator[str]:
+    """Where answers of emoji or punctuation alone, which clean to one category, decide what is measured."""
+    shares = kept["empty"].astype(float).groupby(kept["group"], sort=True).mean()
+    if most := [f"{group} {share:.0%}" for group, share in shares.items() if share > MOSTLY]:
+        yield (
+            "Most answers kept have no letter or digit (emoji, punctuation) and count as one category, as published: "
+            f"{', '.join(most)}. A difference, or none, between such groups says nothing of what the answers mean; "
+            "read the texts, or set homogeneity.featurize.exclude_empty: true."
+        )
 
 
 def _clusters(responses: pd.DataFrame) -> pd.Series:
