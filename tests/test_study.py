@@ -13,7 +13,8 @@ import yaml
 
 from markedness import params, pipeline, study
 from markedness.audits import STAGES
-from markedness.revisions import RevisionError
+from markedness.files import StoreError
+from markedness.revisions import Revision, RevisionError
 
 AXES = {
     "race": {"unmarked": "White", "values": {"White": {}, "Black": {}, "Asian": {}}},
@@ -131,3 +132,42 @@ def test_compare_between_revisions_reads_git_and_the_cache(tmp_path: Path, monke
     assert "jsd.mean" in said[0]
     with pytest.raises(RevisionError, match="'nowhere' is neither a git revision"):
         study.compare_revisions(loaded, "nowhere", "HEAD", say=said.append)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "sentence"),
+    [
+        ({}, "neither a nor b holds results of the models to run"),
+        ({"a": {("personas", "none")}}, "b holds no results of the models to run"),
+        ({"a": {("personas", "none")}, "b": {("personas", "again")}}, "a and b hold results of no audit and model in"),
+    ],
+)
+def test_compare_of_revisions_without_common_results_says_which_holds_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, metrics: dict[str, set[tuple[str, str]]], sentence: str
+) -> None:
+    with_metrics(monkeypatch, metrics)
+    with pytest.raises(StoreError, match=sentence):
+        study.compare_revisions(params.load(folder / "params.yaml"), "a", "b", say=lambda _: None)
+
+
+def test_compare_of_revisions_that_measured_no_headline_score_is_no_failure(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_metrics(monkeypatch, {"a": {("personas", "none")}, "b": {("personas", "none")}})
+    said: list[str] = []
+    table = study.compare_revisions(params.load(folder / "params.yaml"), "a", "b", tmp_path / "out.csv", said.append)
+    assert not len(table) and "difference" in pd.read_csv(tmp_path / "out.csv")
+    assert said[0].startswith("compare: no headline score was measured in both a and b")
+
+
+def test_compare_of_one_revision_with_itself_is_refused(folder: Path) -> None:
+    with pytest.raises(StoreError, match="both revisions are HEAD; name two"):
+        study.compare_revisions(params.load(folder / "params.yaml"), "HEAD", "HEAD", say=lambda _: None)
+
+
+def with_metrics(patch: pytest.MonkeyPatch, held: dict[str, set[tuple[str, str]]]) -> None:
+    """Revisions without features, whose metrics.json of these (audit, model) measured nothing."""
+    patch.setattr(Revision, "features", lambda self, audit, model: None)
+    patch.setattr(
+        Revision, "metrics", lambda self, audit, model: {} if (audit, model) in held.get(self.name, ()) else None
+    )

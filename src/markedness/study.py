@@ -159,11 +159,20 @@ def compare_revisions(
 
     Features are read from DVC's cache and scored by the code and params of now. Where the cache lacks them, the
     metrics of the two revisions stand side by side without an interval.
+
+    Raises
+    ------
+    StoreError
+        When both names are the same, a revision holds no results of the models to run, or the two hold none of the
+        same model and audit.
     """
     from markedness.revisions import Revision
 
+    if first == second:
+        raise StoreError(f"compare: both revisions are {first}; name two")
     sides = {name: Revision(params.root, name) for name in (first, second)}
     frames = []
+    held: dict[str, set[tuple[str, str]]] = {name: set() for name in sides}
     for model in params.run:
         features: dict[str, dict[str, FeatureTables | Unsupported]] = {}
         for audit in params.audits:
@@ -173,21 +182,37 @@ def compare_revisions(
                 for name, found in tables.items()
                 if found is not None
             }
+            metrics = {name: side.metrics(audit, model) for name, side in sides.items()} if len(known) < 2 else {}
+            for name in sides:
+                if name in known or metrics[name] is not None:
+                    held[name].add((audit, model))
             if len(known) == 2:
                 features[audit] = known
-            else:
-                frames.append(_plain(audit, model, {name: side.metrics(audit, model) for name, side in sides.items()}))
+            elif None not in metrics.values():
+                frames.append(_plain(audit, model, metrics))
         frames.append(_differences(params, features).assign(model=model))
     frames = [frame for frame in frames if len(frame)]
     if not frames:
-        raise StoreError(f"neither {first} nor {second} holds results of the models to run; see 'dvc exp show'")
-    table = pd.concat(frames, ignore_index=True)
+        _refuse_nothing_held(held)
+        say(f"compare: no headline score was measured in both {first} and {second}; see the notes of their results")
+    table = pd.concat(frames or [pd.DataFrame(columns=["model", *DIFFERENCE_COLUMNS])], ignore_index=True)
     table = table[["model", *(column for column in table if column != "model")]]
-    say(table_text(table))
+    if frames:
+        say(table_text(table))
     if to is not None:
         Store(params.root).write_csv(to, table)
         say(f"compare: {len(table)} differences in {to}")
     return table
+
+
+def _refuse_nothing_held(held: dict[str, set[tuple[str, str]]]) -> None:
+    """Say which revision holds no results, or that two hold none of the same (audit, model)."""
+    lacking = [name for name, found in held.items() if not found]
+    if lacking:
+        which = f"neither {' nor '.join(lacking)} holds" if len(lacking) == 2 else f"{lacking[0]} holds no"
+        raise StoreError(f"{which} results of the models to run; see 'dvc exp show', or run 'dvc fetch'")
+    if not set.intersection(*held.values()):
+        raise StoreError(f"{' and '.join(held)} hold results of no audit and model in common; see 'dvc exp show'")
 
 
 def _plain(audit: str, model: str, metrics: dict[str, dict[str, float] | None]) -> pd.DataFrame:
