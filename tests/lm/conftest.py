@@ -13,8 +13,18 @@ from typing import Any
 
 import pytest
 
+from markedness import audits
+
 SERVER = Path(__file__).parents[1] / "servers" / "openai_server.py"
 sys.path[:0] = [str(SERVER.parent), str(Path(__file__).parent)]
+
+
+@pytest.fixture(autouse=True)
+def _restore_audits() -> Iterator[None]:
+    """`toy_study.study` puts its own audit in place of all; undone after each test."""
+    spec = audits.spec
+    yield
+    audits.spec = spec  # type: ignore[assignment]
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 import toy_study
 from openai_server import Server
 
-from markedness import audits, pipeline
+from markedness import pipeline
 from markedness.lm import batch as batches
 from markedness.lm.base import ModelError
 from markedness.lm.ledger import Ledger
@@ -26,13 +25,6 @@ BATCH = {"batch_api": True, "batch_requests": 5, "batch_poll": 0.01, "max_wait":
 
 class Killed(BaseException):
     """Stands for SIGKILL at one place."""
-
-
-@pytest.fixture(autouse=True)
-def _restore_audits() -> Iterator[None]:
-    spec = audits.spec
-    yield
-    audits.spec = spec  # type: ignore[assignment]
 
 
 def run(params: Any) -> tuple[pd.DataFrame, Counts]:

@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import toy_study
 import yaml
 from openai_server import Server
 
-from markedness import audits, ledgers, pipeline
+from markedness import ledgers, pipeline
 from markedness.lm import run as asking
 from markedness.lm.base import ModelError
 from markedness.lm.endpoint import retry_after
@@ -27,11 +26,8 @@ KEY = "sk-planted-0123456789"
 
 
 @pytest.fixture(autouse=True)
-def _restore_audits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
-    spec = audits.spec
-    yield
-    audits.spec = spec  # type: ignore[assignment]
 
 
 def run(params: Any) -> tuple[pd.DataFrame, Counts, str]:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import toy_study
 import yaml
 from openai_server import Server
 
-from markedness import audits, generation, pipeline
+from markedness import generation, pipeline
 from markedness import params as params_file
 from markedness.lm.base import ModelError
 from markedness.lm.plan import Counts
@@ -27,11 +27,8 @@ KEY = "sk-planted-0123456789"
 
 
 @pytest.fixture(autouse=True)
-def _restore_audits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    spec = audits.spec
-    yield
-    audits.spec = spec  # type: ignore[assignment]
 
 
 def run(params: Any) -> tuple[pd.DataFrame, Counts, list[str]]:

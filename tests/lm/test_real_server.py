@@ -34,13 +34,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     path.unlink()
 
 
-@pytest.fixture(autouse=True)
-def _restore_audits() -> Iterator[None]:
-    spec = audits.spec
-    yield
-    audits.spec = spec  # type: ignore[assignment]
-
-
 def run(params: Any, prompts: list[Prompt]) -> tuple[pd.DataFrame, Any]:
     audits.spec("toy").prompts = lambda stimuli, params, rng: (one for one in [prompts])
     counts = pipeline.generate(params, "toy", "toy", lambda line: None)

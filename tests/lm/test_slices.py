@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 import toy_study
 from openai_server import Server
 
-from markedness import audits, generation, ledgers, pipeline
+from markedness import generation, ledgers, pipeline
 from markedness.lm import served_by
 from markedness.lm.base import Draw, draw_keys
 from markedness.lm.collect import collect
@@ -33,11 +32,8 @@ TEXTS = ["one", "two", "three"]
 
 
 @pytest.fixture(autouse=True)
-def _restore_audits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    spec = audits.spec
-    yield
-    audits.spec = spec  # type: ignore[assignment]
 
 
 def run(params: Any) -> tuple[Counts, list[str]]:

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from markedness.credentials import carries_a_secret, key_name_fault, url_fault
-from markedness.credentials import looks_like_a_secret as looks_like_a_secret
+from markedness.credentials import carries_a_secret, key_name_fault, looks_like_a_secret, url_fault
 from markedness.records import Strict
 
 DEFAULT_URL = "https://api.openai.com/v1"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from markedness.audits.guise.design.tasks import Task
 from markedness.audits.guise.design.texts import TextSource
 from markedness.records import UNSUPPORTED, AuditError, Axes, Axis, Completion, FeatureTables, Prompt, Value
 from markedness.store import FolderStimuli
+from markedness.tables import completion_rows
 
 ROOT = Path(__file__).parents[3]
 STIMULI = FolderStimuli("guise", ROOT)
@@ -28,18 +29,6 @@ def asked(params: generate.Params, seed: int = 0, stimuli: FolderStimuli = STIMU
     return prompts
 
 
-def generation_rows(prompt: Prompt, answer: Completion) -> Iterator[dict[str, object]]:
-    """The rows of one answer: a scored candidate a row."""
-    row = {
-        "prompt_id": prompt.prompt_id, "group": prompt.group, "prompt": prompt.text, "error": answer.error,
-        "finish_reason": answer.finish_reason, "estimator": answer.estimator, "coverage": answer.coverage,
-    }  # fmt: skip
-    reasons = answer.reasons or (None,) * len(answer.log_probs)
-    for word, log_prob, reason in zip(prompt.candidates or (None,), answer.log_probs, reasons, strict=True):
-        facts = prompt.candidate_columns.get(word or "", {})
-        yield row | dict(prompt.columns) | {"candidate": word, "log_prob": log_prob, "reason": reason} | dict(facts)
-
-
 def generations(params: generate.Params, rule: Rule, seed: int = 0, stimuli: FolderStimuli = STIMULI) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     rows: list[dict[str, object]] = []
@@ -47,7 +36,7 @@ def generations(params: generate.Params, rule: Rule, seed: int = 0, stimuli: Fol
         answer = rule(prompt, rng)
         if not isinstance(answer, Completion):
             answer = Completion(finish_reason="stop", log_probs=tuple(answer), estimator="exact")
-        rows += generation_rows(prompt, answer)
+        rows += completion_rows(prompt, [answer])
     return pd.DataFrame(rows)
 
 

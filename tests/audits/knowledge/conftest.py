@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 from markedness.audits.knowledge import generate
 from markedness.records import Completion, Prompt
 from markedness.store import FolderStimuli
+from markedness.tables import completion_rows
 
 Answer = Callable[[Prompt], Completion]
 Crawl = Callable[..., tuple[pd.DataFrame, list[list[Prompt]]]]
@@ -36,7 +37,7 @@ def crawl(stimuli: FolderStimuli) -> Crawl:
             rounds.append(batch)
             answers = [[answer(prompt)] * prompt.samples for prompt in batch]
             for prompt, completions in zip(batch, answers, strict=True):
-                rows += generation_rows(prompt, completions)
+                rows += completion_rows(prompt, completions)
             try:
                 batch = prompts.send(answers)
             except StopIteration:
@@ -44,13 +45,3 @@ def crawl(stimuli: FolderStimuli) -> Crawl:
         return pd.DataFrame(rows), rounds
 
     return asked
-
-
-def generation_rows(prompt: Prompt, completions: list[Completion]) -> Iterator[dict[str, object]]:
-    """The columns of generations that this audit reads."""
-    for sample, completion in enumerate(completions, start=prompt.first_sample):
-        yield {
-            "prompt_id": prompt.prompt_id, "group": prompt.group, "sample": sample, "prompt": prompt.text,
-            "text": completion.text, "finish_reason": completion.finish_reason, "error": completion.error,
-            **prompt.columns,
-        }  # fmt: skip

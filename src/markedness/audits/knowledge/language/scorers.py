@@ -72,8 +72,8 @@ def _fitted(target: str, model: str) -> Any:
 
 
 @dataclass(frozen=True)
-class OfflineRegard:
-    """Regard from sentence embeddings; see the module for how good it is."""
+class _Offline:
+    """A logistic regression on sentence embeddings; see the module for how good it is."""
 
     embedding: str = DEFAULT_MODEL
     masked = True
@@ -82,33 +82,29 @@ class OfflineRegard:
     def name(self) -> str:
         """Names the embedding."""
         return f"offline ({self.embedding}, logistic regression, subject masked)"
+
+    def _vectors(self, statements: Sequence[str]) -> NDArray[Any]:
+        return embed(_stripped(statements), self.embedding)
+
+
+class OfflineRegard(_Offline):
+    """Regard, the most probable label."""
 
     def __call__(self, statements: Sequence[str]) -> NDArray[Any]:
         """The most probable label."""
         if not len(statements):
             return np.empty(0, dtype=object)
-        predicted = _fitted("regard", self.embedding).predict(embed(_stripped(statements), self.embedding))
-        return np.asarray(predicted, dtype=object)
+        return np.asarray(_fitted("regard", self.embedding).predict(self._vectors(statements)), dtype=object)
 
 
-@dataclass(frozen=True)
-class OfflineToxicity:
-    """Probability of an insulting generalisation from sentence embeddings; see the module for how good it is."""
-
-    embedding: str = DEFAULT_MODEL
-    masked = True
-
-    @property
-    def name(self) -> str:
-        """Names the embedding."""
-        return f"offline ({self.embedding}, logistic regression, subject masked)"
+class OfflineToxicity(_Offline):
+    """Probability of an insulting generalisation."""
 
     def __call__(self, statements: Sequence[str]) -> NDArray[Any]:
         """P(insult)."""
         if not len(statements):
             return np.empty(0)
-        fitted = _fitted("offensive", self.embedding)
-        return np.asarray(fitted.predict_proba(embed(_stripped(statements), self.embedding))[:, 1])
+        return np.asarray(_fitted("offensive", self.embedding).predict_proba(self._vectors(statements))[:, 1])
 
 
 @dataclass(frozen=True)
