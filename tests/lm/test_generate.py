@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -249,9 +250,12 @@ def test_generate_interrupted_by_hand_says_where_it_stands_and_goes_on(tmp_path:
             finally:
                 running.kill()
         answered = sum(server.answered.values())
-        assert running.returncode != 0 and f"{answered} answers are in the ledger, run again to go on" in output
+        stated = re.search(r"(\d+) answers are in the ledger, run again to go on", output)
+        assert running.returncode != 0 and stated is not None
+        kept = int(stated[1])
+        assert answered - 2 <= kept <= answered  # of two at a time, an answer may still be on its way
         assert "Traceback" not in output
         server.hold_after = None
         status, output = command_line("generate", "personas", "--model", "toy", "--params", file)
-        assert status == 0 and f"120 answered ({answered} of them from the ledger)" in output
-        assert sum(server.answered.values()) == 120
+        assert status == 0 and f"120 answered ({kept} of them from the ledger)" in output
+        assert sum(server.answered.values()) == 120 + answered - kept
