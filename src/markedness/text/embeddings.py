@@ -46,10 +46,12 @@ def embed(texts: Sequence[str], model: str = DEFAULT_MODEL, batch_size: int = 64
     encoder = _encoder(model)
     if not len(texts):
         return np.empty((0, encoder.get_embedding_dimension() or 0), dtype=np.float32)
-    unique, places = np.unique(np.asarray(texts, dtype=object).astype(str), return_inverse=True)
     limit = _CHARACTERS * (encoder.get_max_seq_length() or 512)
+    # objects: an array of NumPy's own strings takes the room of the longest text for each of them
+    cut = np.array([str(text)[:limit] for text in texts], dtype=object)
+    unique, places = np.unique(cut, return_inverse=True)
     vectors = encoder.encode(
-        [text[:limit] for text in unique], batch_size=batch_size, normalize_embeddings=True, convert_to_numpy=True,
+        list(unique), batch_size=batch_size, normalize_embeddings=True, convert_to_numpy=True,
         show_progress_bar=False,
     )  # fmt: skip
     return np.asarray(vectors, dtype=np.float32)[places]

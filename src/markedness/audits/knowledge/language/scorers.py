@@ -71,6 +71,12 @@ def _fitted(target: str, model: str) -> Any:
     return fitted.fit(embed(train["statement"].tolist(), model), train[target])
 
 
+@lru_cache(maxsize=1)
+def _embedded(statements: tuple[str, ...], model: str) -> NDArray[Any]:
+    """Embeddings, kept for the other scorer of the same statements: they take most of featurize's time."""
+    return embed(statements, model)
+
+
 @dataclass(frozen=True)
 class _Offline:
     """A logistic regression on sentence embeddings; see the module for how good it is."""
@@ -84,7 +90,7 @@ class _Offline:
         return f"offline ({self.embedding}, logistic regression, subject masked)"
 
     def _vectors(self, statements: Sequence[str]) -> NDArray[Any]:
-        return embed(_stripped(statements), self.embedding)
+        return _embedded(tuple(_stripped(statements)), self.embedding)
 
 
 class OfflineRegard(_Offline):
