@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from markedness.files import StoreError, atomic
@@ -44,6 +47,20 @@ def test_atomic_in_an_unwritable_folder_says_so(tmp_path: Path) -> None:
 def test_read_table_before_its_stage_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="markedness clean personas --model m"):
         Store(tmp_path).read_table("responses", "personas", "m")
+
+
+@pytest.mark.parametrize("damage", ["cut", "metadata"])
+def test_read_table_of_a_damaged_file_is_one_sentence_with_the_command(tmp_path: Path, damage: str) -> None:
+    store = Store(tmp_path)
+    path = store.table_path("responses", "guise", "m")
+    path.parent.mkdir(parents=True)
+    # what pandas reads first, without the field that it takes for granted
+    pandas = {"index_columns": ["k"], "columns": [{}], "column_indexes": []}
+    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({"pandas": json.dumps(pandas)}), path)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(StoreError, match=r"cannot be read .*; run 'markedness clean guise --model m' again"):
+        store.read_table("responses", "guise", "m")
 
 
 def test_write_json_writes_missing_numbers_as_null(tmp_path: Path) -> None:

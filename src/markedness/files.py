@@ -20,6 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow.parquet as pq
+
 from markedness.records import AuditError
 
 _UNFINISHED = ".part-"
@@ -28,6 +31,33 @@ _UNFINISHED = ".part-"
 
 class StoreError(AuditError):
     """A file that is missing, unreadable or cannot be written."""
+
+
+_DAMAGED = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    NotImplementedError,
+    ArithmeticError,
+    MemoryError,
+)
+"""What pandas and pyarrow raise for one damaged file or another."""
+
+
+def read_parquet(
+    source: Path | io.BytesIO, place: str, remedy: str, columns: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """A Parquet table, of ``columns`` those that it has; StoreError with place and remedy where it is damaged."""
+    try:
+        if columns is not None:
+            there = pq.read_schema(source).names
+            columns = [column for column in columns if column in there]
+        return pd.read_parquet(source, columns=columns)
+    except _DAMAGED as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise StoreError(f"{place}: cannot be read ({reason}); {remedy}") from error
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import pandas as pd
 import yaml
 
 from markedness import files, tables
-from markedness.files import StoreError, atomic
+from markedness.files import StoreError, atomic, read_parquet
 from markedness.records import Columns, Features, Unsupported
 from markedness.working_tree import main_tree, state_folder
 
@@ -72,13 +72,7 @@ class Store:
         maker = {"generations": "generate", "responses": "clean", "features": "featurize"}.get(kind, "evaluate")
         if not path.exists():
             raise StoreError(f"{path}: not there yet; run 'markedness {maker} {audit} --model {model}' first")
-        try:
-            return pd.read_parquet(path)
-        except (OSError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise StoreError(
-                f"{path}: cannot be read ({reason}); run 'markedness {maker} {audit} --model {model}' again"
-            ) from error
+        return read_parquet(path, str(path), f"run 'markedness {maker} {audit} --model {model}' again")
 
     # ---- features: a folder of named tables, or why there are none
 
@@ -242,6 +236,9 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
     return made
 
 
+_AGAIN = "run 'markedness featurize' again"
+
+
 def features_of(files: Mapping[str, bytes], place: str) -> Features | Unsupported:
     """The features that the files of one folder hold, by file name.
 
@@ -254,15 +251,15 @@ def features_of(files: Mapping[str, bytes], place: str) -> Features | Unsupporte
         if UNSUPPORTED_FILE in files:
             return Unsupported(str(json.loads(files[UNSUPPORTED_FILE])))
         found = {
-            name.removesuffix(".parquet"): pd.read_parquet(BytesIO(content))
+            name.removesuffix(".parquet"): read_parquet(BytesIO(content), f"{place}/{name}", _AGAIN)
             for name, content in files.items()
             if name.endswith(".parquet")
         }
         notes = tuple(str(note) for note in json.loads(files.get(NOTES_FILE, b"[]")))
     except (OSError, ValueError) as error:
-        raise StoreError(f"{place}: cannot be read ({error}); run 'markedness featurize' again") from error
+        raise StoreError(f"{place}: cannot be read ({error}); {_AGAIN}") from error
     if not found:
-        raise StoreError(f"{place}: holds no table; run 'markedness featurize' again")
+        raise StoreError(f"{place}: holds no table; {_AGAIN}")
     return Features(found, notes=notes)
 
 

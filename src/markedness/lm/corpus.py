@@ -179,7 +179,7 @@ def _read(path: Path, where: str) -> pd.DataFrame:
         raise ModelError(f"{where}.path: {path} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
     except pd.errors.EmptyDataError as error:
         raise ModelError(f"{where}.path: {path} is empty; name a file with texts") from error
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, LookupError, TypeError, NotImplementedError) as error:  # the last: damaged Parquet
         reason = " ".join(str(error).split())[:300]
         raise ModelError(
             f"{where}.path: {path} cannot be read as {path.suffix or 'CSV'}: {reason}; get or export it again"

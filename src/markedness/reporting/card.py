@@ -106,10 +106,9 @@ def _left_out(counts: pd.DataFrame) -> list[str]:
 
 def _small(store: Store, audit: str, model: str) -> list[str]:
     """A sentence when estimates rest on few units."""
-    path = store.table_path("estimates", audit, model)
-    if not path.exists():
+    if not store.table_path("estimates", audit, model).exists():
         return []
-    estimates = pd.read_parquet(path)
+    estimates = store.read_table("estimates", audit, model)
     n = pd.to_numeric(estimates["n"], errors="coerce")
     few = estimates[(n < _SMALL) & estimates["estimate"].notna()]
     if few.empty:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from markedness.files import read_parquet
 from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ScriptedModel, TransformersModel
 from markedness.lm.ledger import summary
 from markedness.reporting.embed import LONGEST_NAME, MOST_NAMES, shortened
@@ -114,7 +115,4 @@ def commit_of(pages: Pages) -> str:
 
 def columns_of(path: Path, wanted: Sequence[str]) -> pd.DataFrame:
     """Of a Parquet table, the wanted columns that it has."""
-    import pyarrow.parquet as pq
-
-    there = pq.read_schema(path).names
-    return pd.read_parquet(path, columns=[column for column in wanted if column in there])
+    return read_parquet(path, str(path), "run its stage again", wanted)
