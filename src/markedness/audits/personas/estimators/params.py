@@ -12,7 +12,7 @@ class Params(Strict):
     """What is estimated; the defaults are the published ones."""
 
     axes: Axes = AXES
-    z_threshold: float = 1.96
+    z_threshold: float = Field(default=1.96, ge=0)
     """A word is marked when its z is above this against every unmarked group."""
     jsd_words: int = Field(default=10, ge=1)
     """Words listed per group by Jensen-Shannon divergence."""
