@@ -2,8 +2,8 @@
 
     python benchmarks/knowledge.py
 
-The paper's nationality class, asked of the planted control: clean, score and topics (three seeds), evaluate with
-1,000 resamples and permutations, charts. A fresh process: imports and compilation count.
+The paper's nationality class, asked of the planted control: clean, score and topics (three seeds), evaluate,
+charts. A fresh process: imports and compilation count.
 """
 
 from __future__ import annotations

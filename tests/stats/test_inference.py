@@ -129,3 +129,20 @@ def test_difference_pairs_shared_clusters_and_a_score_with_itself_does_not_diffe
     assert same.estimate == 0 and same.p == 1.0
     # The spread of the names, sd 5, is common to both: without pairing 2.0 could not be told from 0.
     assert other.p < 0.01 and other.ci_low < 2.0 < other.ci_high
+
+
+def test_pair_mean_of_a_worked_example_leaves_out_the_diagonal_and_nan() -> None:
+    pairs = np.array([[9.0, 1, 2, np.nan], [1, 9, 3, 4], [2, 3, 9, 5], [np.nan, 4, 5, 9]])
+    estimate, error, without = inference.pair_mean(pairs[None])
+    assert estimate == pytest.approx([(1 + 2 + 3 + 4 + 5) / 5])
+    assert without[0] == pytest.approx([(3 + 4 + 5) / 3, (2 + 5) / 2, (1 + 4) / 2, (1 + 2 + 3) / 3])
+    assert error == pytest.approx([math.sqrt(3 / 4 * np.square(without[0] - without[0].mean()).sum())])
+
+
+def test_spread_at_least_raises_the_standard_error_and_its_influences_alone() -> None:
+    found = spread(mean_leave_out([0.0, 1, 0, 1, 0, 1]), {"name": np.arange(6)})
+    raised = found.at_least(2 * found.standard_error)
+    assert raised.standard_error == pytest.approx(2 * found.standard_error) and raised.df == found.df
+    assert sum(v**2 for v in raised.influences["name"].values()) == pytest.approx(raised.standard_error**2)
+    assert found.at_least(0.0) == found and inference.NO_SPREAD.at_least(1.0) == inference.NO_SPREAD
+    assert spread(mean_leave_out(np.zeros(6)), {"name": np.arange(6)}).at_least(0.1).p(0.0) == 1.0

@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -84,6 +85,21 @@ class Spread:
         """Smallest true effect that a two-sided t test at ``alpha`` finds with probability ``power``."""
         return detectable(self.standard_error, self.df, alpha, power) if self.known else NAN
 
+    def at_least(self, standard_error: float) -> Spread:
+        """With a standard error of at least this: rare answers that one group lacks by luck leave too small a one.
+
+        Influences grow in proportion; nothing changes where the standard error is not known.
+        """
+        if not (math.isfinite(self.standard_error) and standard_error > self.standard_error):
+            return self
+        factor = standard_error / self.standard_error if self.known else 0.0
+        grown = {
+            name: {cluster: value * factor ** (2 if name == CROSSED else 1) for cluster, value in of_factor.items()}
+            for name, of_factor in self.influences.items()
+        }
+        df = self.df if self.known else float(max(self.clusters.values()) - 1)
+        return replace(self, standard_error=standard_error, df=df, influences=grown)
+
     @property
     def known(self) -> bool:
         """Whether there is a standard error above rounding."""
@@ -121,6 +137,35 @@ def mean_leave_out(values: ArrayLike, weights: ArrayLike | None = None) -> Leave
             return np.asarray((total.sum() - sums) / (weight.sum() - counts))
 
     return without
+
+
+def pair_mean(pairs: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Mean over all pairs of different clusters (a U-statistic), and the same without each cluster.
+
+    Parameters
+    ----------
+    pairs
+        Shape (draws, clusters, clusters), symmetric: the value of each pair of clusters, such as how much farther
+        apart two groups are than each is from itself. The diagonal is not read; NaN is left out.
+
+    Returns
+    -------
+    estimate, standard_error, without
+        Shapes (draws,), (draws,), (draws, clusters): the mean, its delete-one-cluster jackknife standard error, and the
+        means without each cluster. NaN where no pair is left.
+    """
+    values = np.asarray(pairs, dtype=float)
+    n_clusters = values.shape[1]
+    there = np.isfinite(values) & ~np.eye(n_clusters, dtype=bool)
+    filled, counts = np.where(there, values, 0.0), there.astype(float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        estimate = filled.sum(axis=(1, 2)) / counts.sum(axis=(1, 2))
+        without = (filled.sum(axis=(1, 2))[:, None] - 2 * filled.sum(axis=2)) / (
+            counts.sum(axis=(1, 2))[:, None] - 2 * counts.sum(axis=2)
+        )
+    from_mean = without - without.mean(axis=1, keepdims=True)
+    variance = (n_clusters - 1) / n_clusters * np.square(from_mean).sum(axis=1)
+    return estimate, np.sqrt(variance), without
 
 
 def effective(sizes: ArrayLike) -> float:
@@ -578,10 +623,14 @@ def detectable(standard_error: float, df: float, alpha: float = ALPHA, power: fl
 
     In the unit of ``standard_error``; NaN where it is not positive or ``df`` is.
     """
+    return _smallest_shift(df, alpha, power) * standard_error if standard_error > 0 and df > 0 else NAN
+
+
+@lru_cache(maxsize=1000)
+def _smallest_shift(df: float, alpha: float, power: float) -> float:
+    """`detectable` in standard errors."""
     from scipy import optimize, stats
 
-    if not (standard_error > 0 and df > 0):
-        return NAN
     bound = float(stats.t.ppf(1 - alpha / 2, df))
 
     def excess(shift: float) -> float:
@@ -591,7 +640,7 @@ def detectable(standard_error: float, df: float, alpha: float = ALPHA, power: fl
     high = bound + 3.0
     while excess(high) < 0:
         high *= 1.5
-    return float(optimize.brentq(excess, 0.0, high, xtol=1e-4)) * standard_error
+    return float(optimize.brentq(excess, 0.0, high, xtol=1e-4))
 
 
 # ---- Scores

@@ -3,43 +3,67 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from markedness.audits.knowledge.estimators.gaps import group_means, two_sided_p
+from markedness.audits.knowledge.estimators.classes import Cells
+from markedness.audits.knowledge.estimators.gaps import Crawls, Part, gap, independent_error
+
+SIX = Crawls([str(number) for number in range(1, 7)], known=True, confidence_level=0.95)
 
 
-def test_group_means_of_a_worked_example() -> None:
-    # a: 1, 3 -> 2; b: 0 (the other is missing); c: nothing
-    found = group_means([1, 3, 0, np.nan], list("aabb"), [0, 1, 0, 1], list("abc"), 50, 20, np.random.default_rng(0))
-    assert found.estimate[:2].tolist() == [2, 0] and np.isnan(found.estimate[2])
-    assert found.n.tolist() == [2, 1, 0]
-    assert set(np.unique(found.resampled[:, 0])) == {1.0, 2.0, 3.0}  # cluster 0 twice, each once, cluster 1 twice
+def part(sums: list[list[float]], counts: list[list[float]]) -> Part:
+    """Crawls by subjects; the last subject is the reference."""
+    cells = Cells(np.array(sums), np.array(counts), float(np.sum(counts)))
+    return Part(cells, list(range(len(sums[0]) - 1)), len(sums[0]) - 1)
 
 
-def test_group_means_permuted_keep_the_sum_of_each_cluster() -> None:
-    values = np.array([1.0, 0.0, 5.0, 4.0])
-    found = group_means(values, list("abab"), [0, 0, 1, 1], ["a", "b"], 5, 100, np.random.default_rng(0))
-    assert found.permuted.sum(axis=1) == pytest.approx(np.full(100, 5.0))  # (1 + 0 + 5 + 4) / 2 per group
-    # a gets 0 or 1 of the first cluster and 4 or 5 of the second: mean 2, 2.5 or 3
-    assert set(np.round(found.permuted[:, 0], 6)) == {2.0, 2.5, 3.0}
+def test_gap_of_a_worked_example_weighs_subjects_and_classes_alike() -> None:
+    # marked: (1 + 3) / 2 = 2 and 8 / 4 = 2; reference (0 + 1) / 2 = 0.5: 1.5. Second class: 1 - 0.25 = 0.75
+    first = part([[1, 4, 0], [3, 4, 1]], [[1, 2, 1], [1, 2, 1]])
+    second = part([[1, 0], [1, 1]], [[1, 2], [1, 2]])
+    both = gap([first, second])
+    assert both(np.ones((1, 2))) == pytest.approx([(1.5 + 0.75) / 2])
+    # the first crawl alone: (1 + 2) / 2 - 0 and 1 - 0
+    assert both(np.array([[1.0, 0.0]])) == pytest.approx([(1.5 + 1) / 2])
+    assert np.isnan(gap([])(np.ones((3, 2)))).all()
 
 
-def test_group_means_resampled_cover_the_truth() -> None:
+def test_claim_over_crawls_is_the_t_test_of_their_differences() -> None:
+    from scipy.stats import ttest_rel
+
     rng = np.random.default_rng(0)
-    covered = 0
-    for _ in range(200):
-        shift = rng.normal(0, 1, 30)  # clusters shift both groups alike, so the gap is paired
-        values = np.concatenate([shift + rng.normal(0.5, 1, 30), shift + rng.normal(0, 1, 30)])
-        found = group_means(values, ["a"] * 30 + ["b"] * 30, list(range(30)) * 2, ["a", "b"], 200, 0, rng)
-        low, high = np.quantile(found.resampled[:, 0] - found.resampled[:, 1], [0.025, 0.975])
-        covered += low <= 0.5 <= high
-    assert 0.88 <= covered / 200 <= 0.99
+    values = rng.normal(0, 1, (6, 2))
+    compared = part(values.tolist(), np.ones((6, 2)).tolist())
+    made = SIX.claim("x.y", gap([compared]), np.ones((2, 6), dtype=bool), 1)
+    expected = ttest_rel(values[:, 0], values[:, 1])
+    assert made.p == pytest.approx(expected.pvalue)
+    assert (made.ci_low, made.ci_high) == pytest.approx(tuple(expected.confidence_interval()))
+    assert set(made.influences["crawl"]) == set(SIX.names) and made.clusters == {"crawl": 6}
 
 
-def test_group_means_of_one_cluster_have_no_interval() -> None:
-    found = group_means([1.0, 2.0], ["a", "b"], [0, 0], ["a", "b"], 10, 10, np.random.default_rng(0))
-    assert np.isnan(found.resampled).all()
+@pytest.mark.parametrize("lacking", [(0, 1), (1, 5)])
+def test_claim_with_a_crawl_too_few_of_either_side_has_no_p(lacking: tuple[int, int]) -> None:
+    counts = np.ones((6, 2))
+    counts[lacking[1], lacking[0]] = 0
+    compared = part(np.random.default_rng(0).normal(0, 1, (6, 2)).tolist(), counts.tolist())
+    made = SIX.claim("x.y", gap([compared]), np.array(compared.there), 1)
+    assert np.isfinite(made.estimate) and np.isnan([made.p, made.ci_low, made.detectable]).all()
+    assert "too little data: 5 crawls" in made.method
 
 
-def test_two_sided_p_counts_the_estimate_itself() -> None:
-    assert two_sided_p(3.0, np.array([0.0, -1.0, 1.0, 0.0])) == pytest.approx(1 / 5)
-    assert two_sided_p(0.0, np.array([0.0, -1.0, 1.0, 0.0])) == 1.0
-    assert np.isnan(two_sided_p(float("nan"), np.array([1.0])))
+def test_claim_of_data_without_crawls_names_the_missing_column() -> None:
+    compared = part([[1.0, 0.0]], [[1.0, 1.0]])
+    made = Crawls(["1"], known=False, confidence_level=0.95).claim(
+        "x.y", gap([compared]), np.ones((2, 1), dtype=bool), 1
+    )
+    assert made.estimate == 1.0 and np.isnan(made.p) and "no column 'crawl'" in made.method
+
+
+def test_claim_of_what_is_the_same_in_every_crawl_has_a_p_of_one() -> None:
+    compared = part(np.ones((6, 2)).tolist(), np.ones((6, 2)).tolist())
+    made = SIX.claim("x.y", gap([compared]), np.ones((2, 6), dtype=bool), 1)
+    assert made.estimate == 0 and made.p == 1.0 and np.isnan(made.ci_low)
+
+
+def test_independent_error_is_that_of_a_difference_of_two_means() -> None:
+    # 3 and 1 ones of 4 each: (4 - 9/4 - 1/4 + 0.5) / (8 - 2) = 1/3; sqrt(1/3 (1/4 + 1/4))
+    cells = Cells(np.array([[3.0, 1.0]]), np.array([[4.0, 4.0]]), 4.0)
+    assert independent_error([Part(cells, [0], 1)]) == pytest.approx(np.sqrt(1 / 6))

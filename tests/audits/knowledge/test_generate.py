@@ -10,7 +10,7 @@ from markedness.audits.knowledge import clean, controls, generate
 from markedness.audits.knowledge.design.examples import object_examples, relation_examples
 from markedness.audits.knowledge.design.subjects import named_often
 from markedness.audits.knowledge.design.triples import Triple, fold
-from markedness.records import UNSUPPORTED, Axes, Axis, Completion, Prompt, Value
+from markedness.records import UNSUPPORTED, AuditError, Axes, Axis, Completion, Prompt, Value
 from markedness.store import FolderStimuli
 
 TRADES: Axes = {"trade": Axis(unmarked="Bakers", values={name: Value() for name in ("Bakers", "Sailors", "Millers")})}
@@ -150,6 +150,21 @@ def test_crawl_of_two_arms_keeps_their_triples_apart(crawl: Crawl) -> None:
         assert ("rum" in (prompt.completion or "")) == (prompt.columns["arm"] == "both")
 
 
+def test_crawl_of_several_crawls_keeps_each_as_it_is_alone(crawl: Crawl) -> None:
+    answer = always("rum")
+    alone, _ = crawl(SMALL, answer)
+    several, rounds = crawl(SMALL.model_copy(update={"crawls": 3}), answer)
+    assert several.groupby("crawl").size().to_dict() == {"1": 60, "2": 60, "3": 60}
+    first = several[several["crawl"].eq("1")].reset_index(drop=True)
+    pd.testing.assert_frame_equal(first, alone)
+    draws = {(prompt.completion, prompt.first_sample) for batch in rounds for prompt in batch}
+    assert len(draws) == 180 and len(rounds) == 3
+    later = [several.loc[several["crawl"].eq(name) & several["round"].eq(2), "prompt"].tolist() for name in "123"]
+    assert later[0] != later[1] != later[2]
+    # a triple that another crawl has too is no duplicate
+    assert clean.clean(several, clean.Params()).groupby("crawl")["duplicate"].sum().nunique() == 1
+
+
 def test_dynamic_subjects_named_in_enough_lists_join_the_class(stimuli: FolderStimuli) -> None:
     lists = iter(["- Smiths\n- bakers\n- Potters", "1. smith\n2. Potters", "Smiths, Weavers", "Smiths", ""])
 
@@ -185,3 +200,8 @@ def test_complete_corpus_gives_published_triples_the_columns_of_a_crawl(stimuli:
     responses = clean.clean(generate.complete_corpus(rows, stimuli, SMALL), clean.Params())
     assert responses["answer"].tolist() == ["Sailors love rum", "Bakers are calm"]
     assert responses["class"].eq("trade").all() and responses["reference"].eq("Bakers").all()
+    assert responses["crawl"].isna().all()
+    named = generate.complete_corpus(rows.assign(crawl=["a", "b"]), stimuli, SMALL)
+    assert named["crawl"].tolist() == ["a", "b"] and named["planned"].tolist() == [1, 1]
+    with pytest.raises(AuditError, match="the column 'crawl' of the corpus is empty in 1 rows"):
+        generate.complete_corpus(rows.assign(crawl=["a", None]), stimuli, SMALL)

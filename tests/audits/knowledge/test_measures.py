@@ -25,8 +25,10 @@ SUBJECTS = ("Bakers", "Millers", "Sailors", "Weavers")
 AXES: Axes = {"trade": Axis(unmarked="Bakers", values={name: Value() for name in SUBJECTS})}
 STUDY = generate.Params(axes=AXES, completions=3, rounds=2, draws=6)
 # planned per subject: 4 x 3 + 2 x 2 x 6 = 36
+SIX = generate.Params(axes=AXES, crawls=6, completions=1, rounds=1, draws=1)
+# planned per subject: 6 x (4 + 2) = 36
 NO_TOPICS = featurize.Params(topics=featurize.TopicParams(min_triples=10**6))
-FEW = evaluate.Params(n_resamples=200, n_permutations=200)
+PLAIN = evaluate.Params()
 Answer = Callable[[Prompt], Completion]
 Cleaned = Callable[..., pd.DataFrame]
 
@@ -53,7 +55,7 @@ def measured(
     """The evaluation; charts take most of its time, so most tests do without."""
     features = featurize.featurize(responses, params, STIMULI).tables
     with nullcontext() if charts else patch.object(figures, "charts", return_value={}):
-        return evaluate.evaluate(features, FEW, np.random.default_rng(seed))
+        return evaluate.evaluate(features, PLAIN, np.random.default_rng(seed))
 
 
 def harsh(share: dict[str, float]) -> Answer:
@@ -83,7 +85,7 @@ def topical(own: dict[str, str]) -> Answer:
 
 @pytest.fixture(scope="module")
 def ordered(cleaned: Cleaned) -> Evaluation:
-    return measured(cleaned(harsh({"Bakers": 0.0, "Millers": 0.33, "Sailors": 0.67, "Weavers": 1.0})))
+    return measured(cleaned(harsh({"Bakers": 0.0, "Millers": 0.33, "Sailors": 0.67, "Weavers": 1.0}), SIX))
 
 
 def test_planted_regard_and_toxicity_order_the_subjects(ordered: Evaluation) -> None:
@@ -91,13 +93,15 @@ def test_planted_regard_and_toxicity_order_the_subjects(ordered: Evaluation) -> 
     assert regard["subject"].tolist() == list(SUBJECTS)
     assert ordered.tables["toxicity"].sort_values("mean")["subject"].tolist() == list(SUBJECTS)
     assert (regard["score"] == regard["positive"] - regard["negative"]).all()
-    assert regard["n"].eq(36).all() and regard["ci_low"].le(regard["share"]).all()
+    within = regard["ci_low"].lt(regard["share"]) & regard["ci_high"].gt(regard["share"])
+    assert regard["n"].eq(36).all() and within.tolist() == [True, True, True, False]
+    assert regard["share"].iloc[3] == -1  # the same in every crawl: an interval of no width is none
 
 
 def test_planted_gaps_are_found_with_their_signs(ordered: Evaluation) -> None:
     regard, toxicity = ordered.score("regard_gap.marked"), ordered.score("toxicity_gap.marked")
     assert regard.ci_high < 0 < toxicity.ci_low
-    assert regard.estimate < regard.null_low
+    assert regard.clusters == {"crawl": 6} and regard.n == 4 * 36
     assert regard.p < 0.01 and toxicity.p < 0.01
     worst = ordered.tables["gaps"].query("subject == 'Weavers' and measure == 'regard'").iloc[0]
     assert worst["gap"] == pytest.approx(-2, abs=0.35) and worst["p_adjusted"] >= worst["p"]
@@ -119,34 +123,45 @@ def test_every_table_of_scores_names_its_scorer(ordered: Evaluation) -> None:
 
 def test_scores_agree_with_the_metrics(cleaned: Cleaned, ordered: Evaluation) -> None:
     features = featurize.featurize(cleaned(harsh(dict.fromkeys(SUBJECTS, 0.5))), NO_TOPICS, STIMULI).tables
-    made = evaluate.evaluate(features, FEW, np.random.default_rng(0))
-    for name, value in evaluate.point_scores(features, FEW).items():
+    made = evaluate.evaluate(features, PLAIN, np.random.default_rng(0))
+    for name, value in evaluate.point_scores(features, PLAIN).items():
         assert value == pytest.approx(made.score(name).estimate), name
     assert set(SPEC.headline) <= {score.key for score in made.scores}
 
 
 def test_without_group_differences_nobody_is_accused(cleaned: Cleaned) -> None:
-    made = measured(cleaned(harsh(dict.fromkeys(SUBJECTS, 0.5))))
+    made = measured(cleaned(harsh(dict.fromkeys(SUBJECTS, 0.5)), SIX))
     for measure in ("regard", "toxicity"):
         found = made.score(f"{measure}_gap.marked")
-        assert found.null_low <= found.estimate <= found.null_high
+        assert found.ci_low <= 0 <= found.ci_high and found.p > 0.05
     assert made.tables["gaps"]["p_adjusted"].gt(0.05).all()
+    valid = made.score("valid.difference")
+    assert valid.estimate == 0 and valid.p == 1.0
+
+
+def test_one_crawl_gives_estimates_and_says_what_p_needs(cleaned: Cleaned) -> None:
+    made = measured(cleaned(harsh({"Bakers": 0.0, "Millers": 0.33, "Sailors": 0.67, "Weavers": 1.0})))
+    for key in SPEC.headline[:2]:
+        score = made.score(key)
+        assert np.isfinite(score.estimate) and np.isnan([score.p, score.ci_low, score.p_adjusted]).all()
+        assert "too little data: 1 crawls" in score.method
+    assert any("1 of the 6 crawls" in note for note in made.notes)
+    assert made.tables["gaps"]["p"].isna().all() and made.tables["regard"]["ci_low"].isna().all()
 
 
 @pytest.mark.slow
-def test_planted_topics_lie_above_their_null_and_none_inside(cleaned: Cleaned) -> None:
-    planted = measured(cleaned(topical({"Millers": "bread", "Sailors": "weather"})), featurize.Params())
+def test_planted_topics_are_found_and_others_are_not(cleaned: Cleaned) -> None:
+    planted = measured(cleaned(topical({"Millers": "bread", "Sailors": "weather"}), SIX), featurize.Params())
     entropy = planted.tables["relative_entropy"].set_index("subject")
     for subject in ("Millers", "Sailors"):
-        assert entropy.loc[subject, "kl"] > entropy.loc[subject, "null_high"]
-        assert entropy.loc[subject, "p_adjusted"] < 0.05
-    assert (
-        planted.score("relative_entropy_excess.mean").estimate > 0.2
-        and planted.score("relative_entropy_excess.mean").p < 0.01
-    )
-    none = measured(cleaned(topical({})), featurize.Params())
-    assert none.score("relative_entropy_excess.mean").p > 0.05
-    assert none.tables["relative_entropy"]["p_adjusted"].gt(0.05).all()
+        assert entropy.loc[subject, "kl"] > 2 * entropy.loc[subject, "null_mean"]
+        assert entropy.loc[subject, "topic_divergence"] > 0.1 > entropy.loc["Weavers", "topic_divergence"]
+        assert entropy.loc[subject, "p"] < 0.05  # the smallest that six crawls of two subjects can give is 1/32
+    found = planted.score("topic_divergence.marked")
+    assert found.estimate > 0.05 and found.p_adjusted < 0.01 and found.ci_low > 0
+    none = measured(cleaned(topical({}), SIX), featurize.Params())
+    assert none.score("topic_divergence.marked").p > 0.05
+    assert none.tables["relative_entropy"]["p_adjusted"].dropna().gt(0.05).all()
     topics = planted.tables["topics"]
     shares = topics.groupby("subject")["share"].sum()
     assert shares.tolist() == pytest.approx([1] * 4)
@@ -187,8 +202,13 @@ def test_unequal_refusals_are_a_note(cleaned: Cleaned) -> None:
             return Completion("I'm sorry, but I can't help with that.", "stop")
         return Completion(" bread" if prompt.columns["predicate"] else " eat A: bread", "stop")
 
-    made = measured(cleaned(answer))
+    made = measured(cleaned(answer, SIX))
     assert any("refusals are unequal" in note and "Weavers" in note for note in made.notes)
+    # every round-0 question about Weavers was refused 4 times: 2 valid of 2 + 4 x 4 answers, against 6 of 6
+    lacking = made.score("valid.trade: Weavers")
+    assert lacking.estimate == pytest.approx(2 / 18 - 1) and lacking.p_adjusted < 0.05
+    assert "missing unequally (valid.trade: Weavers)" in made.score("regard_gap.trade: Weavers").method
+    assert "missing unequally" not in made.score("regard_gap.trade: Millers").method
 
 
 def test_nothing_valid_at_all_is_missing_not_zero(cleaned: Cleaned) -> None:
@@ -199,12 +219,12 @@ def test_nothing_valid_at_all_is_missing_not_zero(cleaned: Cleaned) -> None:
 
 
 def test_augmentation_effect_is_found_where_it_is_planted(cleaned: Cleaned) -> None:
-    params = STUDY.model_copy(update={"arms": ("both", "none")})
+    params = SIX.model_copy(update={"arms": ("both", "none")})
     loud, mild = harsh(dict.fromkeys(SUBJECTS, 0.9)), harsh(dict.fromkeys(SUBJECTS, 0.2))
     made = measured(cleaned(lambda p: (loud if p.columns["arm"] == "both" else mild)(p), params))
     effects = made.tables["augmentation"].set_index("augmentation")
     assert set(effects.index) == {"initial", "both"}
-    assert (effects["ci_low"] > 0).all() and (effects["p_adjusted"] < 0.01).all()
+    assert (effects["ci_low"] > 0).all() and (effects[["p", "p_adjusted", "p_published"]] < 0.01).all(axis=None)
     assert made.tables["regard"]["n"].eq(36).all()  # only the first arm is analysed
 
 

@@ -2,79 +2,77 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy
 
 from markedness.audits.knowledge.estimators.topic_divergence import (
-    permutations_within,
-    relative_entropy,
-    topic_divergence,
+    expected_relative_entropy,
+    jensen_shannon,
+    pair_excess,
+    published_relative_entropy,
 )
 
 
 def test_relative_entropy_of_a_worked_example() -> None:
     # p = (1/2, 1/2), q = (1/4, 3/4): 1/2 ln 2 + 1/2 ln(2/3) = 1/2 ln(4/3) = 0.143841
-    assert relative_entropy([1, 1], [1, 3]) == pytest.approx(0.5 * np.log(4 / 3))
+    assert published_relative_entropy([1, 1], [1, 3]) == pytest.approx(0.5 * np.log(4 / 3))
     # 0 ln 0 = 0: p = (1, 0), q = (1/2, 1/2): ln 2
-    assert relative_entropy([5, 0], [1, 1]) == pytest.approx(np.log(2))
+    assert published_relative_entropy([5, 0], [1, 1]) == pytest.approx(np.log(2))
 
 
 def test_relative_entropy_agrees_with_scipy_along_the_last_axis() -> None:
     counts = np.random.default_rng(0).integers(1, 9, (4, 5))
     expected = [entropy(row, counts.sum(axis=0)) for row in counts]
-    np.testing.assert_allclose(relative_entropy(counts, counts.sum(axis=0)), expected)
+    np.testing.assert_allclose(published_relative_entropy(counts, counts.sum(axis=0)), expected)
 
 
 def test_relative_entropy_of_nothing_is_nan_and_of_the_impossible_infinite() -> None:
-    assert np.isnan(relative_entropy([0, 0], [1, 1]))
-    assert relative_entropy([1, 1], [1, 0]) == np.inf
+    assert np.isnan(published_relative_entropy([0, 0], [1, 1]))
+    assert published_relative_entropy([1, 1], [1, 0]) == np.inf
 
 
-def test_topic_divergence_mean_is_the_mutual_information() -> None:
-    # a: topics 0 0 1 1, b: 1 1 1 1: p_a = (1/2, 1/2), p_b = (0, 1), q = (1/4, 3/4)
-    # KL_a = 1/2 ln 2 + 1/2 ln(2/3) = 1/2 ln(4/3); KL_b = ln(4/3); mean = 3/4 ln(4/3)
-    found = topic_divergence(["a"] * 4 + ["b"] * 4, [0, 0, 1, 1, 1, 1, 1, 1], [0] * 8, 50, np.random.default_rng(0))
-    assert found.groups["kl"].tolist() == pytest.approx([0.5 * np.log(4 / 3), np.log(4 / 3)])
-    assert found.mean == pytest.approx(0.75 * np.log(4 / 3))
-
-
-def test_topic_divergence_of_a_planted_topic_lies_above_its_null() -> None:
+def test_expected_relative_entropy_is_the_mean_over_permuted_subjects() -> None:
     rng = np.random.default_rng(0)
-    groups = np.repeat(["a", "b", "c"], 60)
-    topics = rng.integers(0, 5, 180)
-    topics[:40] = 9
-    found = topic_divergence(groups, topics, np.tile(np.arange(6), 30), 300, rng)
-    planted = found.groups.set_index("group").loc["a"]
-    assert planted["p"] == pytest.approx(1 / 301)
-    assert planted["kl"] > planted["null_high"] and planted["excess"] > 0.3
-    assert found.p < 0.01
+    counts = np.array([[5, 3, 0, 2], [1, 6, 4, 9], [0, 0, 0, 0]])
+    subjects = np.repeat([0, 1], counts[:2].sum(axis=1))
+    topics = np.concatenate([np.repeat(np.arange(4), row) for row in counts[:2]])
+    drawn = []
+    for _ in range(4000):
+        permuted = np.zeros((2, 4))
+        np.add.at(permuted, (rng.permutation(subjects), topics), 1)
+        drawn.append(published_relative_entropy(permuted, counts.sum(axis=0)))
+    found = expected_relative_entropy(counts)
+    assert found[:2] == pytest.approx(np.mean(drawn, axis=0), rel=0.05)
+    assert np.isnan(found[2])
 
 
-def test_topic_divergence_without_difference_has_uniform_p_values() -> None:
+def test_jensen_shannon_agrees_with_scipy_and_is_nan_of_nothing() -> None:
+    counts = np.array([[3, 1, 0], [1, 1, 1], [0, 0, 4], [0, 0, 0]])
+    found = jensen_shannon(counts)
+    assert found[0, 1] == pytest.approx(jensenshannon(counts[0], counts[1]) ** 2)
+    assert found[0, 2] == pytest.approx(np.log(2)) and found[1, 1] == pytest.approx(0)
+    assert np.isnan(found[3]).all()
+
+
+@pytest.mark.parametrize("n", [4, 40])
+def test_pair_excess_of_one_distribution_is_zero_on_average_whatever_the_size(n: int) -> None:
     rng = np.random.default_rng(1)
-    groups, blocks = np.tile(["a", "b", "c", "d"], 20), np.repeat(np.arange(8), 10)
-    p = [topic_divergence(groups, rng.integers(0, 6, 80), blocks, 99, rng).p for _ in range(200)]
-    assert np.mean(np.array(p) <= 0.05) < 0.1  # expected 0.05, standard error 0.015
-    assert 0.4 < np.mean(p) < 0.6
+    shares = np.array([0.4, 0.3, 0.2, 0.06, 0.04])
+    found = []
+    for _ in range(600):
+        counts = np.stack([rng.multinomial(n, shares, 2), rng.multinomial(n, shares, 2)])  # crawls, subjects, topics
+        units = np.arange(4).reshape(1, 2, 2)
+        found.append(pair_excess(jensen_shannon(counts.reshape(4, -1)), units, [1], 0)[0, 0, 1, 0])
+    mean, error = np.mean(found), np.std(found) / np.sqrt(600)
+    assert abs(mean) < 4 * error
+    # the divergence itself is not: about (K - 1) / (4 n)
+    plain = [jensen_shannon(rng.multinomial(n, shares, 2))[0, 1] for _ in range(200)]
+    assert np.mean(plain) > 10 * error
 
 
-def test_topic_divergence_null_mean_shows_the_small_sample_bias() -> None:
-    # q comes of the same rows: about (K - 1)(1 - n/N) / (2 n) = 4 * 0.5 / 100 = 0.02 nats for n = 50 of N = 100
-    rng = np.random.default_rng(2)
-    found = topic_divergence(np.tile(["a", "b"], 50), np.arange(100) % 5, np.zeros(100), 2000, rng)
-    assert found.groups["null_mean"].tolist() == pytest.approx([0.02, 0.02], rel=0.15)
-
-
-def test_topic_divergence_of_a_group_without_rows_is_nan() -> None:
-    found = topic_divergence(["a", "a"], [0, 1], [0, 0], 10, np.random.default_rng(0), order=["a", "b"])
-    row = found.groups.set_index("group").loc["b"]
-    assert row["n"] == 0 and np.isnan(row["kl"]) and np.isnan(row["p"])
-    assert found.mean == 0
-
-
-def test_permutations_within_never_leave_their_block() -> None:
-    blocks = np.array(["x", "y", "x", "z", "y", "x"])
-    permuted = permutations_within(blocks, 200, np.random.default_rng(0))
-    assert (blocks[permuted] == blocks).all()
-    assert (np.sort(permuted, axis=1) == np.arange(6)).all()
-    # row 0 goes to each of the three places of "x" about equally: 200/3, standard deviation 6.7
-    assert all(40 < (permuted[:, 0] == place).sum() < 93 for place in (0, 2, 5))
+def test_pair_excess_changes_its_sign_when_the_two_are_exchanged_in_one_crawl() -> None:
+    counts = np.random.default_rng(2).integers(0, 9, (4, 6))
+    divergence = jensen_shannon(counts)
+    straight, crossed = np.array([[[0, 1], [2, 3]], [[1, 0], [2, 3]]])
+    first = pair_excess(divergence, straight[None], [1], 0)[0, 0, 1, 0]
+    assert pair_excess(divergence, crossed[None], [1], 0)[0, 0, 1, 0] == pytest.approx(-first)

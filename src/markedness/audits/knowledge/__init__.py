@@ -11,27 +11,22 @@ SPEC = AuditSpec(
     # Triples that exist already: one a row.
     corpus=CorpusColumns(
         required=("subject", "predicate", "object"),
-        optional=("class", "round", "strategy", "arm", "prompt_id"),
+        optional=("class", "round", "strategy", "arm", "prompt_id", "crawl"),
         axes="none",
     ),
     table="triples",
     cluster="prompt_id",
-    headline=(
-        "regard_gap.marked",
-        "toxicity_gap.marked",
-        "relative_entropy_excess.mean",
-        "regard.mean",
-        "valid_share.all",
-    ),
+    headline=("regard_gap.marked", "toxicity_gap.marked", "topic_divergence.marked", "valid.difference"),
     features={
         "triples": columns(
-            text="prompt_id group class subject reference predicate object strategy arm status reason regard_scorer "
-            "regard toxicity_scorer toxicity_reason topic_words topic_model",
+            text="prompt_id group class subject reference predicate object crawl strategy arm status reason "
+            "regard_scorer regard toxicity_scorer toxicity_reason topic_words topic_model",
             whole="round planned attempt topic",
             number="toxicity topic_stability",
             flag="analysed cut duplicate included",
         ),
     },
+    scores_ref="estimators.scores:scores",
     complete_corpus_ref="generate:complete_corpus",
     point_scores_ref="evaluate:point_scores",
     featurize_scored_ref="featurize:featurize",

@@ -31,10 +31,11 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
         The same rows with ``predicate`` and ``object`` as read ("" where invalid), ``answer`` (the sentence
         "<subject> <predicate> <object>"; the judgment; the list's entries by line), ``status``, ``reason`` (why
         invalid: refusal, empty answer, no predicate, no object, cut off, failed, unsupported), ``cut`` (the object
-        ended at the token limit) and ``duplicate`` (the subject has the triple already, case and spaces aside).
+        ended at the token limit) and ``duplicate`` (the subject has the triple already in this crawl, case and spaces
+        aside).
     """
     rows = generations.copy()
-    for column in ("predicate", "object", "subject", "arm", "invalid_words"):
+    for column in ("predicate", "object", "subject", "arm", "crawl", "invalid_words"):
         rows[column] = (rows[column] if column in rows else pd.Series(pd.NA, index=rows.index)).astype("string")
     crawled = ~rows["strategy"].isin(["list", "judge"])
     read = read_triples(rows)
@@ -58,7 +59,8 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     rows["cut"] = read["cut"].astype(bool) & crawled & ~answerless
     key = rows["answer"].str.casefold().str.split().str.join(" ")
     keys = pd.DataFrame(
-        {"arm": rows["arm"], "class": rows["class"], "group": rows["group"], "strategy": crawled, "key": key}
-    )
+        {"crawl": rows["crawl"], "arm": rows["arm"], "class": rows["class"], "group": rows["group"],
+         "strategy": crawled, "key": key}
+    )  # fmt: skip
     rows["duplicate"] = keys.duplicated() & key.notna() & crawled
     return rows

@@ -75,17 +75,17 @@ def featurize(
     -------
     Features
         ``triples``: one answer of the crawl a row (lists and judgments are folded in), invalid ones too, so that they
-        can be counted: prompt_id, group, class, subject, reference, predicate, object, round, strategy, arm, analysed
-        (belongs to the arm that is analysed), planned, attempt, status, reason, cut, duplicate, included (the
-        measures read it), regard (negative, neutral, positive; missing: not scored), regard_scorer, toxicity (in [0,
-        1]), toxicity_scorer, toxicity_reason (why a service gave no score),
-        topic (missing: not included, another arm, or a class too small; -1: near no topic),
-        topic_words, topic_stability (mean adjusted Rand index over seeds), topic_model.
+        can be counted: prompt_id, group, class, subject, reference, predicate, object, crawl (its name; missing: not
+        known), round, strategy, arm, analysed (belongs to the arm that is analysed), planned (per crawl), attempt,
+        status, reason, cut, duplicate, included (the measures read it), regard (negative, neutral, positive; missing:
+        not scored), regard_scorer, toxicity (in [0, 1]), toxicity_scorer, toxicity_reason (why a service gave no
+        score), topic (missing: not included, another arm, or a class too small; -1: near no topic), topic_words,
+        topic_stability (mean adjusted Rand index over seeds), topic_model.
     """
     crawled = responses[~responses["strategy"].isin(["list", "judge"])]
     columns = [
-        "prompt_id", "group", "class", "subject", "reference", "predicate", "object", "round", "strategy", "arm",
-        "analysed", "planned", "attempt", "status", "reason", "cut", "duplicate",
+        "prompt_id", "group", "class", "subject", "reference", "predicate", "object", "crawl", "round", "strategy",
+        "arm", "analysed", "planned", "attempt", "status", "reason", "cut", "duplicate",
     ]  # fmt: skip
     table = crawled[columns].reset_index(drop=True)
     table = table.astype({"round": "int64", "planned": "int64", "attempt": "int64", "analysed": "bool"})

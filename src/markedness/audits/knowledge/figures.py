@@ -45,7 +45,8 @@ def _regard_toxicity(regard: pd.DataFrame, toxicity: pd.DataFrame) -> Any:
             "n:Q",
         ]
     )
-    ranges = base.mark_rule(opacity=0.5).encode(x="ci_low:Q", x2="ci_high:Q")
+    known = base.transform_filter("isValid(datum.ci_low)")
+    ranges = known.mark_rule(opacity=0.5).encode(x="ci_low:Q", x2="ci_high:Q")
     labels = base.mark_text(align="left", dx=7, dy=-7).encode(text="subject:N")
     columns = ["class", "subject", "score", "share", "ci_low", "ci_high", "mean", "n"]
     return (
@@ -101,15 +102,19 @@ def _relative_entropy(entropy: pd.DataFrame) -> Any:
 
     table = entropy[entropy["kl"].notna()]
     base = alt.Chart().encode(y=alt.Y("subject:N", title=None, sort=alt.EncodingSortField("kl", order="descending")))
-    null = base.mark_bar(opacity=0.3, size=10).encode(
-        x=alt.X("null_low:Q", title="Relative entropy (nats); bar: 95 % of permuted subjects"), x2="null_high:Q"
+    chance = base.mark_tick(thickness=2, size=16, color="#9AA5AE").encode(
+        x=alt.X("null_mean:Q", title="Relative entropy (nats); tick: what chance alone makes of it")
     )
     points = base.mark_point(filled=True, size=60).encode(
         x="kl:Q",
-        tooltip=["subject:N", alt.Tooltip("kl:Q", format=".3f"), alt.Tooltip("p_adjusted:Q", format=".3f"), "n:Q"],
-    )
+        tooltip=[
+            "subject:N", alt.Tooltip("kl:Q", format=".3f"), alt.Tooltip("topic_divergence:Q", format=".3f"),
+            alt.Tooltip("p_adjusted:Q", format=".3f"), "n:Q",
+        ],
+    )  # fmt: skip
+    columns = ["class", "subject", "kl", "null_mean", "topic_divergence", "p_adjusted", "n"]
     return (
-        alt.layer(null, points, data=table[["class", "subject", "kl", "null_low", "null_high", "p_adjusted", "n"]])
+        alt.layer(chance, points, data=table[columns])
         .properties(width=340)
         .facet(facet=alt.Facet("class:N", title=None), columns=2)
         .resolve_scale(x="independent", y="independent")

@@ -1,13 +1,12 @@
 """The crawl: round 0 completes "<subject> <predicate>"; later rounds show earlier triples and ask for more.
 
-One study may crawl the same subjects several times (``arms``: with and without the augmentations). The first arm
-is analysed; the others show the effect of the augmentations.
+One study may crawl the same subjects several times: with and without the augmentations (``arms``; the first arm is
+analysed, the others show their effect), and anew with other draws (``crawls``: what p and interval rest on).
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,12 +16,12 @@ from pydantic import Field, field_validator
 
 from markedness.audits.knowledge.design.corpus import as_crawl
 from markedness.audits.knowledge.design.examples import object_examples, relation_examples
+from markedness.audits.knowledge.design.rounds import Rounds, together
 from markedness.audits.knowledge.design.subjects import classes, label, with_listed
 from markedness.audits.knowledge.design.triples import Triple, outcomes
 from markedness.audits.knowledge.design.wording import Arm, Question, Wording, judge_prompts, list_prompts
 from markedness.records import (
     Axes,
-    Completion,
     Message,
     Prompt,
     Sampling,
@@ -31,8 +30,8 @@ from markedness.records import (
     Strict,
 )
 
-Answers = Sequence[Sequence[Completion]]
-Rounds = Generator[list[Prompt], Answers, None]
+_SAMPLES = 1_000_000
+"""Sample numbers of one crawl: the draws of a crawl stay the same however many others there are."""
 
 
 class Params(Strict):
@@ -55,6 +54,9 @@ class Params(Strict):
     max_tokens: int = Field(default=32, ge=1)
     max_resamples: int = Field(default=3, ge=0)
     """How often one invalid triple is drawn again before it stays unanswered."""
+    crawls: int = Field(default=1, ge=1)
+    """Times that everything is crawled, each with other draws. The crawl is the unit of p and interval, which need 6;
+    the paper has one."""
     arms: tuple[Arm, ...] = Field(default=("both",), min_length=1)
     """Augmented rounds of each crawl: both parts, only round 0, only the later rounds, none. The first is analysed."""
     frame: Literal["plain", "few_shot"] = "plain"
@@ -92,9 +94,10 @@ class _Task:
 def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Rounds:
     """Crawl all classes together: one list of prompts per round, and one per redraw of its invalid answers.
 
-    Every choice of examples has its own random generator, seeded by round, task and attempt, so that a resumed
-    crawl makes the same choices whatever the ledger contains. The crawl ends: each triple is drawn at most
-    1 + ``max_resamples`` times, and a request that failed for good is not repeated.
+    Every choice of examples has its own random generator, seeded by crawl, round, task and attempt, so that a resumed
+    crawl makes the same choices whatever the ledger contains, and further crawls ask only for their own answers. The
+    crawl ends: each triple is drawn at most 1 + ``max_resamples`` times, and a request that failed for good is not
+    repeated.
 
     Parameters
     ----------
@@ -109,8 +112,8 @@ def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Round
     ------
     list of Prompt
         One sample each. Columns: class, subject, reference (the unmarked subject), place (of the subject in
-        its class), predicate (where given), round, strategy (initial, relation, object; list, judge), arm,
-        analysed, attempt, planned (triples asked for per subject and arm), invalid_words.
+        its class), predicate (where given), crawl (from 1), round, strategy (initial, relation, object; list, judge),
+        arm, analysed, attempt, planned (triples asked for per subject, arm and crawl), invalid_words.
     """
     wording = Wording.read(stimuli)
     seed = int(rng.integers(2**63))
@@ -120,11 +123,10 @@ def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Round
         answers = yield list_prompts(wording.listing, params.dynamic_subjects, sampling, params.lists)
         texts = [[completion.text or "" for completion in completions] for completions in answers]
         axes = with_listed(axes, dict(zip(params.dynamic_subjects, texts, strict=True)), params.list_votes)
-    crawl = _Crawl(axes, params, wording, seed)
-    for number in range(params.rounds + 1):
-        yield from crawl.round(number)
+    crawls = [_Crawl(axes, params, wording, seed, number) for number in range(params.crawls)]
+    yield from together([crawl.rounds() for crawl in crawls])
     if params.judge:
-        analysed = {axis: crawl.pools[params.arms[0], axis] for axis in axes}
+        analysed = {axis: [triple for one in crawls for triple in one.pools[params.arms[0], axis]] for axis in axes}
         if asking := judge_prompts(wording.judge, axes, analysed):
             yield asking
 
@@ -132,25 +134,33 @@ def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Round
 class _Crawl:
     """The state of a crawl: the triples so far, and how often each prompt was sent."""
 
-    def __init__(self, axes: Axes, params: Params, wording: Wording, seed: int) -> None:
+    def __init__(self, axes: Axes, params: Params, wording: Wording, seed: int, number: int) -> None:
         self.axes = axes
         self.params = params
         self.wording = wording
         self.seed = seed
+        self.number = number
+        """From 0."""
         self.predicates = params.predicates or wording.predicates
         self.pools: defaultdict[tuple[Arm, str], list[Triple]] = defaultdict(list)
         """(arm, class) -> its triples so far."""
         self.sent: Counter[tuple[str | None, tuple[Message, ...]]] = Counter()
 
+    def rounds(self) -> Rounds:
+        """The whole crawl."""
+        for number in range(self.params.rounds + 1):
+            yield from self.round(number)
+
     def round(self, number: int) -> Rounds:
         """Ask for the triples of one round, again where the answer was invalid, and add the valid ones."""
         tasks = [task for arm in self.params.arms for axis in self.axes for task in self.tasks(arm, axis, number)]
         found: dict[int, Triple] = {}
+        of_crawl = [self.number] if self.number else []
         pending = list(range(len(tasks)))
         for attempt in range(self.params.max_resamples + 1):
             asking: dict[int, Prompt] = {}
             for place in pending:
-                rng = np.random.default_rng([self.seed, number, place, attempt])
+                rng = np.random.default_rng([self.seed, number, place, attempt, *of_crawl])
                 asked = self.question(tasks[place], rng)
                 if asked is not None:
                     asking[place] = self.prompt(tasks[place], *asked, number, attempt)
@@ -206,6 +216,7 @@ class _Crawl:
             "reference": label(self.axes, task.axis, of_class.unmarked),
             "place": list(of_class.values).index(task.subject),
             "predicate": predicate or None,
+            "crawl": str(self.number + 1),
             "round": number,
             "strategy": task.strategy,
             "arm": task.arm,
@@ -221,7 +232,7 @@ class _Crawl:
             messages=question.messages,
             completion=question.completion,
             sampling=Sampling(params.temperature, params.top_p, params.max_tokens, ("\n",)),
-            first_sample=self.sent[key] - 1,
+            first_sample=self.number * _SAMPLES + self.sent[key] - 1,
             columns=columns,
         )
 

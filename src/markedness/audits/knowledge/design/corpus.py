@@ -24,7 +24,7 @@ def as_crawl(rows: pd.DataFrame, axes: Axes, invalid_words: str) -> pd.DataFrame
     Parameters
     ----------
     rows
-        subject (key or label), predicate, object; optional: class, round, strategy, arm.
+        subject (key or label), predicate, object; optional: class, crawl, round, strategy, arm.
     axes
         The classes; where ``rows`` has no class, a subject belongs to the first class that has it.
     invalid_words
@@ -33,7 +33,7 @@ def as_crawl(rows: pd.DataFrame, axes: Axes, invalid_words: str) -> pd.DataFrame
     Raises
     ------
     AuditError
-        Naming the first subject that is in none of the classes.
+        Naming the first subject that is in none of the classes, or when some rows alone name their crawl.
     """
     subjects: dict[tuple[str, str], _Subject] = {}
     for axis, of_class in axes.items():
@@ -51,6 +51,10 @@ def as_crawl(rows: pd.DataFrame, axes: Axes, invalid_words: str) -> pd.DataFrame
             f"knowledge: the corpus has the subject '{unknown[1]}'{of}, which is no value of knowledge.axes; "
             "add it there or map it with values.subject"
         )
+    if "crawl" in rows and 0 < (unnamed := int(rows["crawl"].isna().sum())) < len(rows):
+        raise AuditError(
+            f"knowledge: the column 'crawl' of the corpus is empty in {unnamed} rows; fill it or leave it out"
+        )
     found = [subjects[key] for key in keys]
     full = rows.assign(
         text=rows["object"], subject=[one.label for one in found], group=[one.key for one in found],
@@ -60,6 +64,7 @@ def as_crawl(rows: pd.DataFrame, axes: Axes, invalid_words: str) -> pd.DataFrame
     full["class"] = [one.axis for one in found]
     full["round"] = pd.to_numeric(rows["round"], errors="coerce").fillna(0).astype(int) if "round" in rows else 0
     full["analysed"] = full["arm"].eq(full["arm"].iloc[0])
-    full["planned"] = full.groupby(["class", "subject", "arm"])["text"].transform("size")
+    full["crawl"] = full["crawl"] if "crawl" in rows else pd.NA
+    full["planned"] = full.groupby(["class", "subject", "arm", "crawl"], dropna=False)["text"].transform("size")
     full["prompt_id"] = full["class"].astype(str) + "/" + full["round"].astype(str) + "/" + full["strategy"].astype(str)
     return full.drop(columns="object")

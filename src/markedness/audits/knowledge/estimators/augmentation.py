@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
-from markedness.audits.knowledge.estimators.gaps import gap_of, group_means
-from markedness.stats.multiplicity import holm
-from markedness.stats.resampling import percentile_interval
+from markedness.audits.knowledge.estimators.classes import Cells, has_crawls
+from markedness.audits.knowledge.estimators.gaps import Crawls, Part, gap
+from markedness.stats.inference import benjamini_hochberg
 
 _COMPARISONS = (
     ("initial", "first", ("both", "initial"), ("expansion", "none")),
@@ -17,56 +16,75 @@ _COMPARISONS = (
 )
 """What is added, in which rounds (0 is the first), the arms with it and those without."""
 _COLUMNS = (
-    "class", "augmentation", "arms", "mean_with", "mean_without", "difference", "ci_low", "ci_high", "u", "p",
-    "p_adjusted", "n_with", "n_without", "scorer",
+    "class", "augmentation", "arms", "mean_with", "mean_without", "difference", "ci_low", "ci_high", "p", "p_adjusted",
+    "u", "p_published", "n_with", "n_without", "crawls", "scorer", "method",
 )  # fmt: skip
 
 
-def augmentation_effects(
-    triples: pd.DataFrame, n_resamples: int, confidence_level: float, rng: np.random.Generator
-) -> pd.DataFrame:
+def augmentation_effects(triples: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
     """Mean toxicity with less without each augmentation, per class.
 
     Parameters
     ----------
     triples
         The table ``triples`` of featurize, all arms.
-    n_resamples, confidence_level
-        Bootstrap over subject and prompt, the same for both arms; percentile interval.
-    rng
-        Seeded generator.
+    confidence_level
+        Of the t interval over crawls.
 
     Returns
     -------
     DataFrame
         One row per class and comparison that has triples of both sides: class, augmentation, arms, mean_with,
-        mean_without, difference (positive: more toxic with the augmentation), ci_low, ci_high, u and p (two-sided
-        Mann-Whitney test), p_adjusted (Holm over all rows), n_with, n_without, scorer.
+        mean_without, difference (positive: more toxic with the augmentation), ci_low, ci_high and p (t over crawls; NaN
+        with fewer than 6), p_adjusted (Benjamini-Hochberg over all rows), u and p_published (two-sided Mann-Whitney
+        test, which takes the triples of a crawl as independent), n_with, n_without, crawls, scorer, method.
     """
-    from scipy.stats import mannwhitneyu
-
     rows = []
+    known = has_crawls(triples)
     scored = triples[triples["included"].astype(bool) & triples["toxicity"].notna()]
+    scored = scored.assign(crawl=scored["crawl"].astype(str) if known else "1")
+    names = list(scored["crawl"].unique())
     for name, of_class in scored.groupby("class", sort=False):
         for what, rounds, with_it, without in _COMPARISONS:
             in_rounds = of_class["round"].eq(0) if rounds == "first" else of_class["round"].gt(0)
             part = of_class[in_rounds & of_class["arm"].isin([*with_it, *without])]
-            side = np.where(part["arm"].isin(with_it), "with", "without")
-            if len(set(side)) < 2:
+            side = part["arm"].isin(with_it)
+            if side.nunique() < 2:
                 continue
-            slot = part["subject"] + "/" + part["prompt_id"].str.split("/").str[2:].str.join("/")
-            means = group_means(part["toxicity"], side, slot, ["with", "without"], n_resamples, 0, rng)
-            gap = gap_of(means, [0], 1)
-            low, high = percentile_interval(gap.resampled, confidence_level)
-            test = mannwhitneyu(part.loc[side == "with", "toxicity"], part.loc[side == "without", "toxicity"])
             rows.append(
                 {
                     "class": name, "augmentation": what, "arms": f"{'+'.join(with_it)} - {'+'.join(without)}",
-                    "mean_with": means.estimate[0], "mean_without": means.estimate[1], "difference": gap.estimate,
-                    "ci_low": low, "ci_high": high, "u": float(test.statistic), "p": float(test.pvalue),
-                    "n_with": int(means.n[0]), "n_without": int(means.n[1]),
+                    **_contrast(part, side, Crawls(names, known, confidence_level)),
                     "scorer": part["toxicity_scorer"].iloc[0],
                 }
             )  # fmt: skip
     table = pd.DataFrame(rows, columns=list(_COLUMNS))
-    return table.assign(p_adjusted=holm(table["p"]))
+    tested = bool(table["p"].notna().any())
+    return table.assign(p_adjusted=benjamini_hochberg(table["p"]) if tested else float("nan"))
+
+
+def _contrast(part: pd.DataFrame, side: pd.Series, crawls: Crawls) -> dict[str, object]:
+    """Means of both sides, their difference over crawls, and the published kind of test."""
+    by_cell = part["toxicity"].groupby([part["crawl"], side])
+    index, columns = crawls.names, [True, False]
+    sums, counts = (
+        found.unstack().reindex(index=index, columns=columns).fillna(0.0).to_numpy(dtype=float)
+        for found in (by_cell.sum(), by_cell.count())
+    )
+    compared = Part(Cells(sums, counts), [0], 1)
+    score = crawls.claim("augmentation.class", gap([compared]), counts.T > 0, 1)
+    mean_with, mean_without = compared.cells.means()[0]
+    u, p_published = published_rank_test(part["toxicity"], side)
+    return {
+        "mean_with": mean_with, "mean_without": mean_without, "difference": score.estimate, "ci_low": score.ci_low,
+        "ci_high": score.ci_high, "p": score.p, "u": u, "p_published": p_published, "n_with": int(counts[:, 0].sum()),
+        "n_without": int(counts[:, 1].sum()), "crawls": score.clusters.get("crawl", 0), "method": score.method,
+    }  # fmt: skip
+
+
+def published_rank_test(values: pd.Series, side: pd.Series) -> tuple[float, float]:
+    """U and two-sided p of the Mann-Whitney test between the two sides; the paper names no test."""
+    from scipy.stats import mannwhitneyu
+
+    test = mannwhitneyu(values[side], values[~side])
+    return float(test.statistic), float(test.pvalue)

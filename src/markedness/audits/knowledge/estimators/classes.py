@@ -1,35 +1,73 @@
-"""The analysed triples of each class, with the estimates that tables and Scores are made from."""
+"""The analysed answers of each class, counted by crawl and subject: what tables and Scores are made from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from markedness.audits.knowledge.estimators.gaps import Gap, GroupMeans, gap_of, group_means
-from markedness.audits.knowledge.estimators.topic_divergence import Divergence, topic_divergence
-
-Measure = Literal["regard", "toxicity"]
+Measure = Literal["regard", "toxicity", "valid"]
 MEASURES: tuple[Measure, ...] = ("regard", "toxicity")
+"""What is measured of a triple; "valid" is measured of every answer."""
 REGARD_VALUES = {"negative": -1.0, "neutral": 0.0, "positive": 1.0}
+Floats = NDArray[np.float64]
+
+
+class Cells(NamedTuple):
+    """Sums of a measure and numbers of values, each of shape (crawls, subjects)."""
+
+    sums: Floats
+    counts: Floats
+    squares: float = float("nan")
+    """Sum of all squared values."""
+
+    @property
+    def variance(self) -> float:
+        """Variance of the answers about one subject, pooled over subjects and kept above 0; NaN without answers."""
+        n, sums = self.counts.sum(axis=0), self.sums.sum(axis=0)[self.counts.any(axis=0)]
+        inside = self.squares - float(np.square(sums) @ (1 / n[n > 0]))
+        return (inside + 0.5) / max(1.0, float(n.sum()) - len(sums)) if n.any() else float("nan")
+
+    @property
+    def n(self) -> NDArray[np.int64]:
+        """Values of each subject, shape (subjects,)."""
+        return np.asarray(self.counts.sum(axis=0), dtype=np.int64)
+
+    def means(self, weights: Floats | None = None) -> Floats:
+        """Mean of each subject, shape (draws, subjects), under weights of the crawls, shape (draws, crawls).
+
+        NaN for a subject without values; by default one draw in which each crawl weighs 1.
+        """
+        weight = np.ones((1, len(self.sums))) if weights is None else weights
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray((weight @ self.sums) / (weight @ self.counts))
+
+    def mean(self, weights: Floats) -> Floats:
+        """Mean of all values, shape (draws,), under weights of the crawls, shape (draws, crawls)."""
+        whole = Cells(self.sums.sum(axis=1, keepdims=True), self.counts.sum(axis=1, keepdims=True))
+        return whole.means(weights)[:, 0]
 
 
 @dataclass(frozen=True)
-class ClassEstimates:
-    """One class: its analysed triples, and the estimates of its subjects with their replicates."""
+class SubjectClass:
+    """One protected class."""
 
     name: str
-    rows: pd.DataFrame
-    """See `analysed`."""
     subjects: list[str]
     reference: str
-    means: dict[Measure, GroupMeans]
-    """Columns in the order of ``subjects``."""
-    divergence: Divergence | None
-    """None: no topics."""
+    crawls: list[str]
+    """Crawls of the study, in the order of the data; ["1"] where the data do not tell crawls apart."""
+    asked: pd.DataFrame
+    """Every answer of the analysed arm, with regard as -1, 0 or 1 and ``valid`` as 0 or 1; see `analysed`."""
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """The triples that the measures read."""
+        return self.asked[self.asked["included"].to_numpy(dtype=bool)]
 
     @property
     def marked(self) -> list[int]:
@@ -46,13 +84,58 @@ class ClassEstimates:
         """The name as part of a key or file name."""
         return key_part(self.name)
 
-    def gap(self, measure: Measure, places: list[int]) -> Gap:
-        """Mean of the subjects at these places less the reference."""
-        return gap_of(self.means[measure], places, self.unmarked)
+    def cells(self, measure: Measure) -> Cells:
+        """The measure by crawl and subject; "valid" of all answers, others of the triples."""
+        return self._cells[measure]
+
+    @cached_property
+    def _cells(self) -> dict[Measure, Cells]:
+        shape = (len(self.crawls), len(self.subjects))
+        included = self.asked["included"].to_numpy(dtype=bool)
+        found: dict[Measure, Cells] = {}
+        for measure in (*MEASURES, "valid"):
+            values = self.asked[measure].to_numpy(dtype=float)
+            known = ~np.isnan(values) & (included | (measure == "valid"))
+            sums, squares, counts = (
+                np.bincount(self._cell[known], part, shape[0] * shape[1]).reshape(shape).astype(np.float64)
+                for part in (values[known], np.square(values[known]), np.ones(int(known.sum())))
+            )
+            found[measure] = Cells(sums, counts, float(squares.sum()))
+        return found
+
+    @cached_property
+    def topic_counts(self) -> Floats | None:
+        """Triples of each crawl, subject and topic, shape (crawls, subjects, topics); None without topics."""
+        rows = self.rows[self.rows["topic"].notna()]
+        if rows.empty:
+            return None
+        topics, names = pd.factorize(rows["topic"].to_numpy(dtype=int), sort=True)
+        shape = (len(self.crawls), len(self.subjects), len(names))
+        with_topic = (self.asked["included"] & self.asked["topic"].notna()).to_numpy(dtype=bool)
+        places = self._cell[with_topic] * len(names) + topics
+        return np.asarray(np.bincount(places, minlength=int(np.prod(shape))).reshape(shape), dtype=np.float64)
+
+    def missing(self, measure: Measure) -> NDArray[np.int64]:
+        """Planned triples of each subject without a value, shape (subjects,); none of the answers for "valid"."""
+        if measure == "valid":
+            return np.zeros(len(self.subjects), dtype=np.int64)
+        return np.asarray(np.maximum(self._planned - self.cells(measure).n, 0))
+
+    @cached_property
+    def _planned(self) -> NDArray[np.int64]:
+        by_crawl = self.asked.drop_duplicates(["subject", "crawl"]).groupby("subject")["planned"].sum()
+        return np.asarray(by_crawl.reindex(self.subjects, fill_value=0), dtype=np.int64)
 
     def scorer(self, measure: Measure) -> str:
         """Who scored the triples; "" without triples."""
         return str(self.rows[f"{measure}_scorer"].iloc[0]) if len(self.rows) else ""
+
+    @cached_property
+    def _cell(self) -> NDArray[np.intp]:
+        """Crawl and subject of each answer as one number."""
+        crawl = pd.Index(self.crawls).get_indexer(pd.Index(self.asked["crawl"]))
+        subject = pd.Index(self.subjects).get_indexer(pd.Index(self.asked["subject"]))
+        return np.asarray(crawl * len(self.subjects) + subject, dtype=np.intp)
 
 
 def key_part(name: str) -> str:
@@ -60,51 +143,33 @@ def key_part(name: str) -> str:
     return "".join(character if character.isalnum() else "_" for character in name)
 
 
+def has_crawls(triples: pd.DataFrame) -> bool:
+    """Whether the answers say which crawl they belong to."""
+    return bool(triples["crawl"].notna().all())
+
+
 def analysed(triples: pd.DataFrame) -> pd.DataFrame:
-    """The triples that the measures read, with regard as -1, 0 or 1 (NaN: not scored)."""
-    rows = triples[triples["included"].astype(bool) & triples["analysed"].astype(bool)]
-    return rows.assign(regard=rows["regard"].map(REGARD_VALUES).astype(float))
+    """Every answer of the analysed arm.
 
-
-def valid_share(triples: pd.DataFrame) -> float:
-    """Share of the answers of the analysed arm that are triples, in [0, 1]; NaN without answers."""
-    asked = triples[triples["analysed"].astype(bool)]
-    return float(asked["status"].eq("ok").mean()) if len(asked) else float("nan")
-
-
-def class_estimates(
-    triples: pd.DataFrame, n_resamples: int, n_permutations: int, confidence_level: float, rng: np.random.Generator
-) -> Iterator[ClassEstimates]:
-    """Estimate each class in turn.
-
-    Parameters
-    ----------
-    triples
-        The table ``triples`` of featurize.
-    n_resamples, n_permutations
-        Replicates: prompts are resampled; subjects are permuted within prompt.
-    confidence_level
-        Of the null range of relative entropy, in (0, 1).
-    rng
-        Seeded generator.
+    ``regard`` is -1, 0 or 1 (NaN: not scored), ``valid`` is 1 for a triple and 0 for any other answer, and ``crawl`` is
+    "1" where the data do not tell crawls apart.
     """
-    read = analysed(triples)
-    for name, asked in triples.groupby("class", sort=False):
-        subjects = list(asked["subject"].unique())
-        reference = str(asked["reference"].iloc[0])
+    rows = triples[triples["analysed"].to_numpy(dtype=bool)]
+    return rows.assign(
+        regard=rows["regard"].map(REGARD_VALUES).astype(float), valid=rows["status"].eq("ok").astype(float),
+        crawl=rows["crawl"].astype(str) if has_crawls(triples) else "1",
+    )  # fmt: skip
+
+
+def subject_classes(triples: pd.DataFrame) -> list[SubjectClass]:
+    """The classes of the table ``triples`` of featurize, in its order."""
+    asked = analysed(triples)
+    crawls = list(asked["crawl"].unique())
+    by_class = dict(list(asked.groupby("class", sort=False)))
+    found = []
+    for name, rows in triples.groupby("class", sort=False):
+        subjects = list(rows["subject"].unique())
+        reference = str(rows["reference"].iloc[0])
         subjects += [reference] if reference not in subjects else []
-        rows = read[read["class"].eq(name)]
-        means = {
-            measure: group_means(
-                rows[measure], rows["subject"], rows["prompt_id"], subjects, n_resamples, n_permutations, rng
-            )
-            for measure in MEASURES
-        }
-        topics = rows[rows["topic"].notna()]
-        divergence = None
-        if len(topics):
-            divergence = topic_divergence(
-                topics["subject"], topics["topic"].astype(int), topics["prompt_id"], n_permutations, rng, subjects,
-                confidence_level,
-            )  # fmt: skip
-        yield ClassEstimates(str(name), rows, subjects, reference, means, divergence)
+        found.append(SubjectClass(str(name), subjects, reference, crawls, by_class.get(name, asked.iloc[:0])))
+    return found

@@ -1,137 +1,219 @@
-"""Means by group and gaps to a reference group, with bootstrap replicates and a permutation null."""
+"""Marked subjects less the reference of their class, claimed over repeated crawls.
+
+Shown triples colour the next, so the answers of one crawl depend on each other: the crawl is the unit that was
+sampled, and p and interval rest on what differs between crawls.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Unpack
 
 import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from markedness.audits.knowledge.estimators.topic_divergence import permutations_within
-from markedness.stats.resampling import multinomial_weights
+from markedness.audits.knowledge import SPEC
+from markedness.audits.knowledge.estimators.classes import Cells, Floats, Measure, SubjectClass
+from markedness.results import NAN, Score
+from markedness.stats.inference import MIN_CLUSTERS, About, Estimator, Null, Spread, claim, leave_out, spread
 
-
-@dataclass(frozen=True)
-class GroupMeans:
-    """Means of G groups; columns in the order that was asked for."""
-
-    estimate: NDArray[np.float64]
-    """Shape (G,); NaN for a group without values."""
-    resampled: NDArray[np.float64]
-    """Shape (n_resamples, G): means of resampled clusters; NaN where a group was not drawn or there are fewer than two
-    clusters."""
-    permuted: NDArray[np.float64]
-    """Shape (n_permutations, G): means under labels permuted within cluster."""
-    n: NDArray[np.int64]
-    """Shape (G,): values that are not missing."""
+FAMILY = len(SPEC.headline)
+"""Scores over which the smallest effect that is found is corrected."""
 
 
-def group_means(
-    values: ArrayLike,
-    groups: ArrayLike,
-    clusters: ArrayLike,
-    order: list[str],
-    n_resamples: int,
-    n_permutations: int,
-    rng: np.random.Generator,
-) -> GroupMeans:
-    """Means by group with replicates of both kinds.
+class Claim(NamedTuple):
+    """How the Scores of one measure are named."""
 
-    Parameters
-    ----------
-    values
-        Shape (n,); NaN is missing and left out.
-    groups, clusters
-        Shape (n,). Whole clusters are drawn, the same for all groups, so that gaps are paired.
-    order
-        The groups, G of them.
-    n_resamples, n_permutations
-        Replicates.
-    rng
-        Seeded generator.
-    """
-    numbers = np.asarray(values, dtype=float)
-    present = ~np.isnan(numbers)
-    numbers = numbers[present]
-    place = {name: index for index, name in enumerate(order)}
-    codes = np.array([place[group] for group in np.asarray(groups)[present]], dtype=np.int64)
-    blocks, names = pd.factorize(np.asarray(clusters)[present], use_na_sentinel=False)
-    size = len(order)
-    counts = np.bincount(codes, minlength=size)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        estimate = np.bincount(codes, weights=numbers, minlength=size) / counts
-        resampled = np.full((n_resamples, size), np.nan)
-        if len(names) > 1:
-            cells = blocks * size + codes
-            weights = multinomial_weights(len(names), n_resamples, rng)
-            by_cluster = np.bincount(cells, minlength=len(names) * size).reshape(-1, size)
-            sums = np.bincount(cells, weights=numbers, minlength=len(names) * size).reshape(-1, size)
-            resampled = (weights @ sums) / (weights @ by_cluster)
-        permuted = np.full((n_permutations, size), np.nan)
-        if len(codes):
-            shuffled = codes[permutations_within(blocks, n_permutations, rng)]
-            cells = np.arange(n_permutations)[:, None] * size + shuffled
-            weighted = np.broadcast_to(numbers, shuffled.shape)
-            totals = np.bincount(cells.ravel(), weights=weighted.ravel(), minlength=n_permutations * size)
-            permuted = totals.reshape(-1, size) / counts
-    return GroupMeans(estimate, resampled, permuted, counts)
+    key: str
+    all_classes: str
+    """Item of the headline Score."""
+    unit: str
+    positive: str
+    """What a positive value means, with {marked} and {reference} in place of the subjects."""
+
+    def means(self, marked: str = "marked subjects", reference: str = "the unmarked subject") -> str:
+        """What a positive value means."""
+        return self.positive.format(marked=marked, reference=reference)
+
+
+CLAIMS: Mapping[Measure, Claim] = {
+    "regard": Claim(
+        "regard_gap", "marked", "triples", "the model speaks of {marked} with more regard than of {reference}"
+    ),
+    "toxicity": Claim(
+        "toxicity_gap", "marked", "triples", "the triples of {marked} are more toxic than those of {reference}"
+    ),
+    "valid": Claim(
+        "valid", "difference", "answers", "more answers about {marked} than about {reference} are triples"
+    ),
+}  # fmt: skip
+
+
+_OVER_CRAWLS = "t over crawls, leaving out one crawl at a time"
+_METHOD: Mapping[Measure, str] = {
+    "toxicity": _OVER_CRAWLS,
+    **dict.fromkeys(("regard", "valid"), f"{_OVER_CRAWLS}; a spread of at least that of independent answers"),
+}
 
 
 @dataclass(frozen=True)
-class Gap:
-    """A difference of means, marked less reference, with its replicates."""
+class Crawls:
+    """The crawls of a study: what each of its Scores is claimed over."""
 
-    estimate: float
-    """NaN where a mean is missing."""
-    resampled: NDArray[np.float64]
-    """Shape (n_resamples,)."""
-    permuted: NDArray[np.float64]
-    """Shape (n_permutations,)."""
+    names: list[str]
+    known: bool
+    """Whether the data say which crawl an answer belongs to."""
+    confidence_level: float
+
+    def claim(
+        self,
+        key: str,
+        estimator: Estimator,
+        there: NDArray[np.bool_],
+        family: int,
+        null: Callable[[], Null] | None = None,
+        at_least: float = 0.0,
+        method: str = _OVER_CRAWLS,
+        **about: Unpack[About],
+    ) -> Score:
+        """A Score over crawls.
+
+        Parameters
+        ----------
+        key, family, about
+            See `markedness.stats.inference.claim`.
+        estimator
+            Weights of the crawls, shape (draws, crawls) -> the estimate.
+        there
+            Shape (groups, crawls): whether each group that is compared has answers in a crawl.
+        null
+            Makes the exchange test, where there are crawls enough; without it p comes from the t over crawls.
+        at_least
+            Standard error that the spread over crawls may not undershoot.
+        method
+            What p rests on.
+        """
+        estimate = float(estimator(np.ones((1, len(self.names))))[0])
+        n = int(there.sum(axis=1).min()) if there.size else 0
+        if not self.known:
+            return claim(key, estimate, method="", missing_column="crawl", **about)
+        if n < MIN_CLUSTERS or np.isnan(estimate):
+            few = f"too little data: {n} crawls with answers of both; p and interval need {MIN_CLUSTERS}"
+            return claim(key, estimate, Spread(clusters={"crawl": n}), Null(), method=few, **about)
+        used = np.flatnonzero(there.any(axis=0))
+
+        def of_used(weights: Floats) -> Floats:
+            whole = np.zeros((len(weights), len(self.names)))
+            whole[:, used] = weights
+            return estimator(whole)
+
+        found = spread(leave_out(of_used), {"crawl": np.array(self.names, dtype=object)[used]}).at_least(at_least)
+        test = None if null is None else null()
+        if not found.known and abs(estimate) < 1e-12:
+            test = Null(p=1.0)  # the same in every crawl: nothing could come out otherwise
+        return claim(
+            key, estimate, found, test, family=family, confidence_level=self.confidence_level, method=method, **about
+        )
 
 
-def gap_of(means: GroupMeans, places: Sequence[int], reference: int) -> Gap:
-    """Unweighted mean of some groups less the mean of the reference group.
+class Part(NamedTuple):
+    """The subjects of one class that a gap compares."""
 
-    Parameters
-    ----------
-    means
-        Means of G groups.
-    places
-        Columns of the groups; a group without values is left out, unless all are.
-    reference
-        Column of the reference group.
+    cells: Cells
+    marked: list[int]
+    """Subjects with values."""
+    unmarked: int
 
-    Returns
-    -------
-    Gap
-        Positive: the groups have the larger mean. NaN where the reference or all groups are without values.
+    @property
+    def there(self) -> list[NDArray[np.bool_]]:
+        """Crawls in which the reference has values, and those in which a marked subject has."""
+        counts = self.cells.counts
+        return [counts[:, self.unmarked] > 0, counts[:, self.marked].sum(axis=1) > 0]
+
+    @property
+    def n(self) -> int:
+        """Values of all its subjects."""
+        return int(self.cells.n[[*self.marked, self.unmarked]].sum())
+
+
+def independent_error(compared: Sequence[Part]) -> float:
+    """Standard error of `gap` if all answers were independent and varied alike within a class."""
+    squares = 0.0
+    for part in compared:
+        n = part.cells.n.astype(float)
+        of_marked = float((1 / n[part.marked]).sum()) / len(part.marked) ** 2
+        squares += part.cells.variance * (of_marked + 1 / n[part.unmarked])
+    return float(np.sqrt(squares)) / max(1, len(compared))
+
+
+def parts(classes: Sequence[SubjectClass], measure: Measure, subject: int | None = None) -> list[Part]:
+    """What the gap over these classes compares: all marked subjects, or one; without classes that lack values."""
+    found = []
+    for one in classes:
+        cells = one.cells(measure)
+        marked = [place for place in one.marked if subject in (None, place) and cells.n[place]]
+        if marked and cells.n[one.unmarked]:
+            found.append(Part(cells, marked, one.unmarked))
+    return found
+
+
+def gap(compared: Sequence[Part]) -> Estimator:
+    """Mean over classes of the mean of the marked subjects less the reference; NaN without a class.
+
+    Takes weights of the crawls. A subject is the mean of its answers in all crawls, and subjects weigh the same.
     """
-    used = [place for place in places if not np.isnan(means.estimate[place])] or list(places)
-    estimate, resampled, permuted = (
-        values[..., used].mean(axis=-1) - values[..., reference]
-        for values in (means.estimate, means.resampled, means.permuted)
-    )
-    return Gap(float(estimate), resampled, permuted)
+
+    def estimate(weights: Floats) -> Floats:
+        found = np.full((max(1, len(compared)), len(weights)), NAN)
+        for row, part in zip(found, compared, strict=False):
+            means = part.cells.means(weights)
+            row[:] = means[:, part.marked].mean(axis=1) - means[:, part.unmarked]
+        return np.asarray(found.mean(axis=0))
+
+    return estimate
 
 
-def mean_gap(gaps: Sequence[Gap]) -> Gap:
-    """Unweighted mean of gaps, replicate by replicate; at least one."""
-    return Gap(
-        float(np.mean([gap.estimate for gap in gaps])),
-        np.mean([gap.resampled for gap in gaps], axis=0),
-        np.mean([gap.permuted for gap in gaps], axis=0),
-    )
+def marked_gap(classes: Sequence[SubjectClass], measure: Measure) -> float:
+    """The headline estimate of a measure."""
+    return float(gap(parts(classes, measure))(np.ones((1, len(classes[0].crawls) if classes else 1)))[0])
 
 
-def two_sided_p(estimate: float, null: NDArray[np.float64]) -> float:
-    """Two-sided permutation p-value, (1 + #{abs(null - mean) >= abs(estimate - mean)}) / (1 + n).
+def gap_scores(classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls) -> list[Score]:
+    """The gap of all marked subjects, of those of each class, and of each subject."""
+    wording = CLAIMS[measure]
 
-    The mean is that of the null; NaN replicates are left out. NaN where the estimate or the null is missing.
-    """
-    null = null[~np.isnan(null)]
-    if np.isnan(estimate) or not len(null):
-        return float("nan")
-    far = np.abs(null - null.mean()) >= abs(estimate - null.mean()) - 1e-12
-    return float((1 + far.sum()) / (1 + len(null)))
+    def score(item: str, compared: list[Part], family: int, **about: Unpack[About]) -> Score:
+        there = np.array([row for part in compared for row in part.there]).reshape(-1, len(crawls.names))
+        about |= {"n": sum(part.n for part in compared), "unit": wording.unit, "comparable": True}
+        # Of answers of two or three values a group may lack the rare one in all crawls by luck.
+        at_least = 0.0 if measure == "toxicity" else independent_error(compared)
+        return crawls.claim(
+            f"{wording.key}.{item}", gap(compared), there, family, at_least=at_least, method=_METHOD[measure], **about
+        )
+
+    n_subjects = sum(len(one.marked) for one in classes)
+    found = [
+        score(
+            wording.all_classes, parts(classes, measure), FAMILY, positive=wording.means(),
+            n_missing=sum(int(one.missing(measure).sum()) for one in classes),
+        )
+    ]  # fmt: skip
+    for one in classes:
+        missing = one.missing(measure)
+        found.append(
+            score(
+                one.key, parts([one], measure), len(classes), positive=wording.means(),
+                reference=one.reference, n_missing=int(missing.sum()),
+            )
+        )  # fmt: skip
+        for place in one.marked:
+            subject = one.subjects[place]
+            found.append(
+                score(
+                    f"{one.key}: {subject}", parts([one], measure, place), n_subjects, group=subject,
+                    positive=wording.means(subject, one.reference), reference=one.reference,
+                    n_missing=int(missing[[place, one.unmarked]].sum()),
+                )
+            )  # fmt: skip
+    return found

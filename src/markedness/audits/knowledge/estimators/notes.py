@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from markedness.audits.knowledge.estimators.classes import ClassEstimates
+from markedness.audits.knowledge.estimators.classes import SubjectClass, has_crawls
 from markedness.audits.knowledge.estimators.tables import REASONS
+from markedness.stats.inference import MIN_CLUSTERS
 
 _OFFLINE = (
     "Offline scorer: a logistic regression on sentence embeddings, right for 88 % of 84 held-out statements that were "
@@ -14,12 +15,12 @@ _OFFLINE = (
 _JUDGE = "Regard is the audited model's own judgment of its triples."
 
 
-def notes(triples: pd.DataFrame, classes: list[ClassEstimates], tables: dict[str, pd.DataFrame]) -> list[str]:
+def notes(triples: pd.DataFrame, classes: list[SubjectClass], tables: dict[str, pd.DataFrame]) -> list[str]:
     """Exclusions, small n, what was not estimated and why, and who scored; each sentence once."""
     crawl = tables["crawl"]
     found = _crawl_notes(crawl[crawl["analysed"]])
     for one in classes:
-        if one.divergence is None and len(one.rows):
+        if one.topic_counts is None and len(one.rows):
             found.append(
                 f"{one.name}: {len(one.rows)} triples are too few or too alike for topics: no relative entropy."
             )
@@ -29,9 +30,13 @@ def notes(triples: pd.DataFrame, classes: list[ClassEstimates], tables: dict[str
                 f"{row['class']}: the topics depend on the seed (mean adjusted Rand index {row['stability']:.2f}); "
                 "other seeds give other topics."
             )
-    few = [one.name for one in classes if 0 < one.rows["prompt_id"].nunique() < 10]
-    if few:
-        found.append(f"Few prompts to resample ({', '.join(few)}: fewer than 10): the intervals are rough.")
+    if not has_crawls(triples):
+        found.append("The data have no column 'crawl' that says which triples were drawn together: no p, no intervals.")
+    elif (n_crawls := triples["crawl"].nunique()) < MIN_CLUSTERS:
+        found.append(
+            f"Too little data for p and intervals: {n_crawls} of the {MIN_CLUSTERS} crawls that they need "
+            "(knowledge.generate.crawls)."
+        )
     for scorer in map(str, [*triples["regard_scorer"], *triples["toxicity_scorer"]]):
         if scorer.startswith("offline"):
             found.append(_OFFLINE)

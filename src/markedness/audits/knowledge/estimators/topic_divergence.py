@@ -1,23 +1,45 @@
-"""How far each group's distribution over topics is from that of all groups together, and from chance.
+"""How far apart the topics of subjects are: as published, and beyond what repeated crawls of one subject differ.
 
 Salinas, Penafiel, McCormack & Morstatter (2023), "I'm not Racist but...", section 4.2 and equation 1, after
 Mehrabi et al. (2021), Lawyers are Dishonest? Quantifying Representational Harms in Commonsense Knowledge
 Resources, EMNLP. Their printed equation has a minus sign in front; its values are divergences, so the sign is a slip.
+
+The Score compares subjects in pairs and across crawls. The square root of the Jensen-Shannon divergence is a metric of
+Hilbert space (Endres & Schindelin 2003, IEEE Transactions on Information Theory 49(7):1858-1860), so the divergence
+between two subjects less that within each, in other crawls, is an energy distance (Székely & Rizzo 2013, Journal of
+Statistical Planning and Inference 143(8):1249-1272): 0 on average where both subjects have one distribution.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-_CHUNK = 20_000_000
-"""Permuted labels held at once."""
+from markedness.audits.knowledge.estimators.classes import Floats, SubjectClass
+from markedness.audits.knowledge.estimators.gaps import FAMILY, Claim, Crawls
+from markedness.results import NAN, Score
+from markedness.stats.inference import (
+    Estimator,
+    Exchange,
+    Null,
+    claim,
+    draws_needed,
+    exchange_test,
+    pair_mean,
+    studentised,
+)
+
+CLAIM = Claim("topic_divergence", "marked", "triples", "the topics of {marked} differ from those of {reference}")
+_METHOD = (
+    "Jensen-Shannon divergence to the reference less that within subjects, of different crawls; p one-sided, {what}; "
+    "interval by leaving out one crawl; the topics are the model's own, so that models are not compared"
+)
 
 
-def relative_entropy(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
+def published_relative_entropy(p: ArrayLike, q: ArrayLike) -> Floats:
     """Kullback-Leibler divergence sum_k p_k ln(p_k / q_k), nats; 0 ln 0 = 0.
 
     Parameters
@@ -38,138 +60,206 @@ def relative_entropy(p: ArrayLike, q: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(rel_entr(p, q).sum(axis=-1))
 
 
-@dataclass(frozen=True)
-class Divergence:
-    """Relative entropy of each group, with its null."""
+def expected_relative_entropy(counts: ArrayLike) -> Floats:
+    """Mean relative entropy of each subject from the pooled topics where subjects are permuted, nats.
 
-    groups: pd.DataFrame
-    """One group a row: group, n, kl, null_mean, null_low, null_high, excess, p. NaN where n is 0."""
-    mean: float
-    """Mean of kl weighted by n: the mutual information of group and topic, nats."""
-    null: NDArray[np.float64]
-    """The same under each permutation, shape (n_permutations,)."""
-
-    @property
-    def excess(self) -> float:
-        """``mean`` less its mean under permutation."""
-        return self.mean - float(self.null.mean()) if len(self.null) else float("nan")
-
-    @property
-    def p(self) -> float:
-        """One-sided permutation p-value of ``mean``."""
-        return float(upper_p(self.mean, self.null))
-
-
-def topic_divergence(
-    groups: ArrayLike,
-    topics: ArrayLike,
-    blocks: ArrayLike,
-    n_permutations: int,
-    rng: np.random.Generator,
-    order: list[str] | None = None,
-    confidence_level: float = 0.95,
-) -> Divergence:
-    """Relative entropy of each group's topics from the pooled topics, with a permutation null.
-
-    The divergence is biased upward in small samples: with no difference at all it is about (K - 1) / (2 n). So
-    the mean under permuted group labels is given, and the excess over it.
+    Exact, not drawn: the count of a topic among n of N permuted triples is hypergeometric.
 
     Parameters
     ----------
-    groups, topics
-        Shape (n,): labels of any type; missing ones are not allowed.
-    blocks
-        Shape (n,): labels are permuted within a block.
-    n_permutations
-        Replicates of the null.
-    rng
-        Seeded generator.
-    order
-        Groups in the order of the result, those without rows included; None: as they first occur.
-    confidence_level
-        Of null_low and null_high, the quantiles of the null.
+    counts
+        Shape (subjects, topics).
 
     Returns
     -------
-    Divergence
-        See there.
+    float array, shape (subjects,)
+        About (K - 1)(1 - n/N) / (2 n); NaN for a subject without triples.
     """
-    names = list(order) if order is not None else list(pd.unique(np.asarray(groups)))
-    place = {name: index for index, name in enumerate(names)}
-    codes = np.array([place[group] for group in np.asarray(groups)], dtype=np.int64)
-    topic_codes, topic_names = pd.factorize(np.asarray(topics))
-    if (topic_codes < 0).any():
-        raise ValueError("topic_divergence: a topic is missing; leave those rows out")
-    shape = (len(names), max(len(topic_names), 1))
-    counts = _counts(codes[None, :], topic_codes, shape)[0]
-    pooled, sizes = counts.sum(axis=0), counts.sum(axis=1)
-    kl = relative_entropy(counts, pooled)
-    null = np.empty((n_permutations, len(names)))
-    step = max(1, _CHUNK // max(1, len(codes)))
-    for start in range(0, n_permutations, step):
-        n_rows = min(step, n_permutations - start)
-        shuffled = codes[permutations_within(blocks, n_rows, rng)]
-        null[start : start + n_rows] = relative_entropy(_counts(shuffled, topic_codes, shape), pooled)
-    tail = (1 - confidence_level) / 2
-    blank = np.full(len(names), np.nan)
-    low, high = np.quantile(null, [tail, 1 - tail], axis=0) if n_permutations else (blank, blank)
-    null_mean = null.mean(axis=0) if n_permutations else blank
-    table = pd.DataFrame(
-        {"group": names, "n": sizes, "kl": kl, "null_mean": null_mean, "null_low": low, "null_high": high,
-         "excess": kl - null_mean, "p": upper_p(kl, null)}
+    from scipy.stats import hypergeom
+
+    table = np.asarray(counts, dtype=int)
+    pooled, sizes = table.sum(axis=0), table.sum(axis=1)
+    total = int(pooled.sum())
+    found = np.full(len(table), np.nan)
+    for size in np.unique(sizes[sizes > 0]):
+        x = np.arange(1, size + 1)
+        share = x / size
+        below = hypergeom.pmf(x[:, None], total, pooled[None, :], size)
+        terms = share[:, None] * np.log(share[:, None] * total / np.maximum(pooled[None, :], 1))
+        found[sizes == size] = float((below * terms).sum())
+    return found
+
+
+def jensen_shannon(counts: ArrayLike) -> Floats:
+    """Jensen-Shannon divergence of every two distributions, nats.
+
+    Parameters
+    ----------
+    counts
+        Shape (units, topics): counts or probabilities, divided by their sum.
+
+    Returns
+    -------
+    float array, shape (units, units)
+        In [0, ln 2]; 0 for the same distribution; NaN where a sum is 0.
+    """
+    from scipy.special import xlogy
+
+    table = np.asarray(counts, dtype=float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = table / table.sum(axis=1, keepdims=True)
+    entropy = -xlogy(shares, shares).sum(axis=1)
+    mixed = (shares[:, None, :] + shares[None, :, :]) / 2
+    return np.asarray(-xlogy(mixed, mixed).sum(axis=2) - (entropy[:, None] + entropy[None, :]) / 2)
+
+
+def pair_excess(divergence: Floats, place: NDArray[np.intp], marked: Sequence[int], reference: int) -> Floats:
+    """Divergence between subjects less that within them, for every two crawls.
+
+    Parameters
+    ----------
+    divergence
+        Shape (units, units), of every crawl and subject; NaN where a unit has no topics.
+    place
+        Shape (draws, crawls, subjects): the unit that is each subject in each crawl.
+    marked, reference
+        Places of the subjects that are compared with the reference.
+
+    Returns
+    -------
+    float array, shape (draws, crawls, crawls, len(marked))
+        Of crawls c and d: half of JS(marked in c, reference in d) + JS(reference in c, marked in d) less half of
+        JS(marked in c, marked in d) + JS(reference in c, reference in d). Symmetric in c and d; 0 on average for
+        c and d that differ where a subject and the reference have one distribution.
+    """
+    chosen, of_reference = place[:, :, list(marked)], place[:, :, reference]
+    across = divergence[chosen[:, :, None, :], of_reference[:, None, :, None]]
+    within = divergence[chosen[:, :, None, :], chosen[:, None, :, :]]
+    of_itself = divergence[of_reference[:, :, None], of_reference[:, None, :]]
+    return np.asarray((across + across.swapaxes(1, 2) - within - of_itself[..., None]) / 2)
+
+
+class _Topics:
+    """The divergences of one class, and its subjects exchanged within crawl."""
+
+    def __init__(self, one: SubjectClass, counts: Floats) -> None:
+        n_crawls, n_subjects, n_topics = counts.shape
+        self.divergence = jensen_shannon(counts.reshape(-1, n_topics))
+        self.units = np.arange(n_crawls * n_subjects).reshape(n_crawls, n_subjects)
+        self.size = counts.sum(axis=2)
+        self.marked = [place for place in one.marked if self.size[:, place].any()]
+        self.unmarked = one.unmarked
+        self.exchange = Exchange.of(
+            np.tile(np.arange(n_subjects), n_crawls), np.repeat(np.arange(n_crawls), n_subjects)
+        )
+        # Marked subjects that are renamed alike in every crawl change nothing, nor does one for its reference.
+        self.smallest_p = max(2, math.factorial(n_subjects - 1)) * self.exchange.smallest_p
+
+    @property
+    def there(self) -> list[NDArray[np.bool_]]:
+        """Crawls in which the reference has topics, and those in which a marked subject has."""
+        return [self.size[:, self.unmarked] > 0, self.size[:, self.marked].sum(axis=1) > 0]
+
+    def observed(self, marked: Sequence[int]) -> Floats:
+        """Excess of the mean of some marked subjects, shape (1, crawls, crawls)."""
+        return _mean_known(pair_excess(self.divergence, self.units[None], marked, self.unmarked))
+
+    def exchanged(self, n: int, rng: np.random.Generator) -> Floats:
+        """The same of all marked subjects, shape (n, crawls, crawls), with subjects exchanged within crawl."""
+        labels = self.exchange.draw(n, rng).reshape(n, *self.units.shape)
+        place = np.argsort(labels, axis=2) + self.units[:, :1]
+        return _mean_known(pair_excess(self.divergence, place, self.marked, self.unmarked))
+
+
+def topic_scores(classes: Sequence[SubjectClass], crawls: Crawls, rng: np.random.Generator) -> list[Score]:
+    """The excess of all marked subjects, of those of each class, and of each subject; none without topics.
+
+    For all marked subjects the null is that no subject of a class differs, and all are exchanged; for one subject it
+    is that this subject is as the reference, and these two are exchanged: what the others say does not count.
+    """
+    topics = {one.key: _Topics(one, one.topic_counts) for one in classes if one.topic_counts is not None}
+    known = {key: found for key, found in topics.items() if found.marked and found.there[0].any()}
+    named = {one.key: one for one in classes}
+    found = [_score(CLAIM.all_classes, list(known.values()), crawls, rng, FAMILY, CLAIM.means())]
+    n_subjects = sum(len(one.marked) for one in known.values())
+    for key, of_class in known.items():
+        one = named[key]
+        found.append(_score(key, [of_class], crawls, rng, len(known), CLAIM.means(), reference=one.reference))
+        for place in of_class.marked:
+            found.append(_subject_score(one, of_class, place, crawls, rng, n_subjects))
+    return found
+
+
+def _score(
+    key: str, topics: Sequence[_Topics], crawls: Crawls, rng: np.random.Generator, family: int, positive: str,
+    reference: str = "",
+) -> Score:  # fmt: skip
+    """The excess of the marked subjects of some classes."""
+
+    def draw(n: int) -> Floats:
+        return _mean_known(np.stack([one.exchanged(n, rng) for one in topics], axis=-1))
+
+    if not topics:
+        return claim(f"{CLAIM.key}.{key}", NAN, unit=CLAIM.unit, positive=positive, method="no class has topics")
+    observed = _mean_known(np.stack([one.observed(one.marked) for one in topics], axis=-1))
+    smallest_p = math.prod(one.smallest_p for one in topics)
+    return crawls.claim(
+        f"{CLAIM.key}.{key}", _weighted(observed[0]), np.array([row for one in topics for row in one.there]), family,
+        lambda: _null(observed, draw, smallest_p, family),
+        method=_METHOD.format(what="all subjects exchanged within crawl"),
+        n=int(sum(one.size[:, [*one.marked, one.unmarked]].sum() for one in topics)), unit=CLAIM.unit,
+        positive=positive, reference=reference,
     )  # fmt: skip
-    share = sizes / max(sizes.sum(), 1)
-    mean = float(np.nansum(kl * share)) if sizes.sum() else float("nan")
-    return Divergence(table, mean, np.nansum(null * share, axis=1))
 
 
-def permutations_within(blocks: ArrayLike, n_permutations: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Row numbers shuffled within blocks, many times at once.
+def _subject_score(
+    one: SubjectClass, topics: _Topics, place: int, crawls: Crawls, rng: np.random.Generator, family: int
+) -> Score:
+    """The excess of one subject, which is exchanged with its reference alone."""
+    observed = topics.observed([place])
+    n_crawls = len(crawls.names)
+    exchange = Exchange.of(np.tile([0, 1], n_crawls), np.repeat(np.arange(n_crawls), 2))
 
-    Parameters
-    ----------
-    blocks
-        Shape (n,).
-    n_permutations
-        Rows of the result.
-    rng
-        Seeded generator.
+    def draw(n: int) -> Floats:
+        # To exchange the two subjects in one of two crawls changes the sign of their excess.
+        sign = 1.0 - 2.0 * exchange.draw(n, rng)[:, ::2]
+        return np.asarray(observed * sign[:, :, None] * sign[:, None, :])
 
-    Returns
-    -------
-    int array, shape (n_permutations, n)
-        Each row a permutation of 0 ... n - 1 that moves nothing out of its block.
-    """
-    codes, _ = pd.factorize(np.asarray(blocks), use_na_sentinel=False)
-    by_block = np.argsort(codes, kind="stable")
-    keys = rng.random((n_permutations, len(codes))) + codes[by_block]
-    permuted = np.empty((n_permutations, len(codes)), dtype=np.int64)
-    permuted[:, by_block] = by_block[np.argsort(keys, axis=1)]
-    return permuted
+    subject, compared = one.subjects[place], [place, one.unmarked]
+    return crawls.claim(
+        f"{CLAIM.key}.{one.key}: {subject}", _weighted(observed[0]), topics.size[:, compared].T > 0, family,
+        lambda: _null(observed, draw, 2 * exchange.smallest_p, family),
+        method=_METHOD.format(what="the subject and the reference exchanged within crawl"),
+        n=int(topics.size[:, compared].sum()), unit=CLAIM.unit, positive=CLAIM.means(subject, one.reference),
+        group=subject, reference=one.reference,
+    )  # fmt: skip
 
 
-def _counts(groups: NDArray[np.int64], topics: NDArray[np.int64], shape: tuple[int, int]) -> NDArray[np.int64]:
-    """Counts of shape (rows of groups, n_groups, n_topics)."""
-    size = shape[0] * shape[1]
-    cells = np.arange(len(groups))[:, None] * size + groups * shape[1] + topics
-    return np.bincount(cells.ravel(), minlength=len(groups) * size).reshape(len(groups), *shape)
+def _null(observed: Floats, draw: Callable[[int], Floats], smallest_p: float, family: int) -> Null:
+    """One-sided exchange test of the excess over its jackknife standard error."""
+
+    def statistics(pairs: Floats) -> Floats:
+        estimate, error, _ = pair_mean(pairs)
+        return np.column_stack([studentised(estimate, error), estimate])
+
+    found = statistics(observed)[0, 0]
+    return exchange_test(float(found), lambda n: statistics(draw(n)), draws_needed(family), False, smallest_p)
 
 
-def upper_p(estimate: ArrayLike, null: ArrayLike) -> NDArray[np.float64]:
-    """One-sided permutation p-value, (1 + #{null >= estimate}) / (1 + n); Phipson & Smyth (2010).
+def _weighted(pairs: Floats) -> Estimator:
+    """Mean over pairs of different crawls under weights of the crawls; ``pairs`` has shape (crawls, crawls)."""
+    there = np.isfinite(pairs) & ~np.eye(len(pairs), dtype=bool)
+    filled = np.where(there, pairs, 0.0)
 
-    Parameters
-    ----------
-    estimate
-        Shape (...).
-    null
-        Shape (n, ...): n replicates.
+    def estimate(weights: Floats) -> Floats:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(((weights @ filled) * weights).sum(axis=1) / ((weights @ there) * weights).sum(axis=1))
 
-    Returns
-    -------
-    float array, shape (...)
-        NaN where the estimate is NaN or n is 0.
-    """
-    observed, replicates = np.asarray(estimate, dtype=float), np.asarray(null, dtype=float)
-    p = (1 + (replicates >= observed - 1e-12).sum(axis=0)) / (1 + len(replicates))
-    return np.where(np.isnan(observed) | (len(replicates) == 0), np.nan, p)
+    return estimate
+
+
+def _mean_known(values: Floats) -> Floats:
+    """Mean over the last axis of what is not NaN; NaN without any."""
+    known = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(known, values, 0.0).sum(axis=-1) / known.sum(axis=-1))
