@@ -63,7 +63,7 @@ CONFINED = {
 }
 
 FOLDERS = {"data", "results", "reports", "models"}
-LONGER = {"stats/inference.py": 900}  # one file, so that nothing else resamples
+LONGER = {"stats/inference.py": 1000}  # one file, so that nothing else resamples
 # Modules that ask objects of other packages what they can do, where those packages have no type that says it.
 FOREIGN = {
     "files.py": "renameat2 of the C library",
