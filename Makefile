@@ -29,7 +29,7 @@ test: $(INSTALLED)  ## ruff, mypy and the tests; says at its end what was skippe
 	ruff check .
 	ruff format --check .
 	mypy
-	pytest -m '' -n 2 --dist loadfile
+	pytest -m '' -n auto --dist loadfile
 
 ui: $(INSTALLED)  ## MLflow on the local store
 	markedness track

@@ -20,6 +20,7 @@ from tests.servers.openai_server import Server
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_documentation_builds_strictly_and_fetches_nothing(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="skipped: mkdocs-material is not installed (pip install 'markedness[docs]')")
     done = subprocess.run(
@@ -96,6 +97,7 @@ def test_entry_point_of_the_tutorial_is_that_of_the_tested_plugin() -> None:
 YAML_BLOCKS = [block for page in PAGES for block in blocks(page) if block.language == "yaml"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", YAML_BLOCKS, ids=lambda block: f"{block.page}:{block.line}")
 def test_params_of_a_page_are_sound_in_the_shipped_study(block: Block, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "data" / "corpora" / "own", tmp_path / "data" / "corpora" / "own")

@@ -10,11 +10,12 @@ import yaml
 from tests.documents import ROOT, Study, small
 from tests.servers.openai_server import Server
 
+pytestmark = pytest.mark.slow
+
 IN_WORKSPACE = {"six": 6, "seven": 7}
 QUEUED = {"eight": 8, "nine": 9}
 
 
-@pytest.mark.slow
 def test_larger_samples_as_experiments_ask_each_answer_once_and_are_one_run_each(tmp_path: Path) -> None:
     """4 samples, then 6 and 7 in the workspace, 8 and 9 in the queue: what 9 samples need is asked, once."""
     params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))

@@ -24,6 +24,8 @@ from pathlib import Path
 from markedness import params, provenance, study
 from markedness.reporting import comparisons, figures, report
 
+pytestmark = pytest.mark.slow
+
 stage, root, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 loaded = params.load(root / "params.yaml")
 WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "ctypes.dlsym"}
@@ -87,7 +89,6 @@ def environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["compare", "report"])
 def test_stage_killed_before_a_write_leaves_old_or_new_whole_and_the_next_cleans_up(
     study_folder: Path, stage: str

@@ -123,6 +123,7 @@ def test_run_with_a_text_of_ten_megabytes_names_its_row_and_leaves_nothing(tmp_p
     assert outputs(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_run_without_texts_of_a_group_keeps_the_others_and_says_so(tmp_path: Path) -> None:
     path = write_study(tmp_path)
     table = write_texts(tmp_path)
@@ -176,6 +177,7 @@ def results(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+@pytest.mark.slow
 def test_run_whose_requests_all_failed_leaves_the_earlier_results(tmp_path: Path) -> None:
     model: dict[str, Any] = {"backend": "scripted", "rule": "planted"}
     content: dict[str, Any] = {
@@ -250,6 +252,7 @@ def test_run_that_breaks_in_a_late_stage_puts_the_earlier_files_back(
     assert results(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_run_with_no_room_for_the_earlier_files_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
     path = write_study(tmp_path)
     write_texts(tmp_path)
@@ -266,6 +269,7 @@ def test_run_with_no_room_for_the_earlier_files_is_one_sentence_and_changes_noth
     assert results(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_featurize_over_files_that_it_did_not_write_refuses_and_keeps_them(tmp_path: Path) -> None:
     path = write_study(tmp_path)
     write_texts(tmp_path)
@@ -298,6 +302,7 @@ def test_run_says_the_groups_found_before_anything_is_computed(tmp_path: Path) -
     )
 
 
+@pytest.mark.slow
 def test_command_from_another_folder_writes_beside_its_params_file(tmp_path: Path) -> None:
     study, elsewhere = tmp_path / "study", tmp_path / "elsewhere"
     study.mkdir()

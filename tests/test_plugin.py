@@ -67,6 +67,7 @@ def test_plugin_of_the_tests_is_at_most_60_lines() -> None:
     assert sum(map(len, lines)) <= 60
 
 
+@pytest.mark.slow
 def test_backend_of_another_package_answers_a_generate_and_has_its_block_checked(tmp_path: Path) -> None:
     study = {**PARAMS, "run": ["parrot"], "models": {"parrot": {"backend": "echo", "words": 1}}}
 

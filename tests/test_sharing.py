@@ -15,6 +15,8 @@ import yaml
 from tests.documents import ROOT, Study, blocks, small
 from tests.servers.openai_server import Server
 
+pytestmark = pytest.mark.slow
+
 PAGE = ROOT / "docs" / "tutorials" / "share-a-study.md"
 KEY = "sk-of-the-first-clone"
 

@@ -16,6 +16,8 @@ from markedness.audits import STAGES
 from markedness.files import StoreError
 from markedness.revisions import Revision, RevisionError
 
+pytestmark = pytest.mark.slow
+
 AXES = {
     "race": {"unmarked": "White", "values": {"White": {}, "Black": {}, "Asian": {}}},
     "gender": {"unmarked": "man", "values": {"man": {"noun": "man"}, "woman": {"noun": "woman"}}},

@@ -18,6 +18,8 @@ from markedness.provenance import flat, key_of, public
 from markedness.tracked import AuditRun, DataSet, ModelRun
 from markedness.tracking import TrackingError, track
 
+pytestmark = pytest.mark.slow
+
 SCORES = {"share.Black": 0.4, "share.Black_ci_low": 0.3, "share.Baha'is": 0.1, "other.x": 2.0, "none": float("nan")}
 
 

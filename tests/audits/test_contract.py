@@ -17,6 +17,8 @@ from markedness.records import GENERATION_COLUMNS, Axis, Features, FeatureTables
 from markedness.results import SCORE_COLUMNS, Evaluation
 from markedness.store import Store
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SHIPPED = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 READY = [audit for audit in SHIPPED["audits"] if (ROOT / f"src/markedness/audits/{audit}/evaluate.py").exists()]

@@ -24,6 +24,8 @@ from markedness.records import Prompt, Sampling
 sys.path.insert(0, str(Path(__file__).parent))
 from tiny_models import tiny_gpt2
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ("the person is", "they are always", "a person who is kind tends to be", "she says she is", "he says")
 PACKAGE = str(Path(__file__).parents[2] / "src")
 

@@ -13,6 +13,8 @@ from markedness.lm.config import TransformersModel
 from markedness.lm.local import LocalModel
 from markedness.records import Completion, Prompt, Sampling
 
+pytestmark = pytest.mark.slow
+
 TEMPLATES = ('He says: " {} " He is', 'People who say " {} " tend to be')
 PAIRS = (("he be walking", "he's usually walking"), ("they be singing", "they're usually singing"))
 CANDIDATES = ("lazy", "brilliant", "dirty", "kind", "loud", "unphotogenic")

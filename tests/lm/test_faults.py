@@ -240,6 +240,7 @@ def test_generate_control_characters_of_a_server_never_reach_the_terminal(tmp_pa
     assert "\x1b[2J" in row["text"] and "\x1b" not in said  # what was answered is kept as it was answered
 
 
+@pytest.mark.slow
 def test_command_line_shows_control_characters_as_escapes(tmp_path: Path) -> None:
     content = {"models": {"toy": {"backend": "scripted", "rule": "none"}}, "run": ["toy"], "audits": ["personas"]}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(content))

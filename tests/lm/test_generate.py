@@ -56,6 +56,7 @@ RECORDED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_generate_every_fault_is_recovered_or_recorded_and_none_becomes_text(tmp_path: Path) -> None:
     texts = [f"fault:{fault}*1 passing" for fault in RECOVERED] + [f"fault:{fault}" for fault in RECORDED]
     texts += ["fault:fingerprint", "fault:length", "fault:html", "no fault"]
@@ -104,6 +105,7 @@ def kill(folder: Path, url: str, *options: str) -> list[int]:
     return [int(number) for number in done.stdout.split()]
 
 
+@pytest.mark.slow
 def test_generate_killed_a_hundred_times_loses_nothing_and_asks_nothing_again(
     start_server: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -137,6 +139,7 @@ def persona_study(folder: Path, url: str, **model: Any) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_personas_killed_twenty_times_gives_the_table_of_an_uninterrupted_run(
     start_server: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -158,6 +161,7 @@ def command_line(*words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_command_line_exit_status_and_output_tell_what_failed(tmp_path: Path) -> None:
     with Server() as server:
         file = str(persona_study(tmp_path / "good", server.url))
@@ -237,6 +241,7 @@ def test_generate_adapts_to_a_server_with_few_places(tmp_path: Path) -> None:
     assert stats["connections"] <= 64
 
 
+@pytest.mark.slow
 def test_generate_interrupted_by_hand_says_where_it_stands_and_goes_on(tmp_path: Path) -> None:
     with Server() as server:
         server.hold_after = 20  # of 120: the run then waits, and cannot end before it is interrupted

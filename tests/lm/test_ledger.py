@@ -190,6 +190,7 @@ def test_ledger_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> N
     assert None not in texts(path, kept) and texts(path, kept + 1)[kept] is None
 
 
+@pytest.mark.slow
 def test_ledger_killed_at_any_moment_has_every_answer_that_was_appended(tmp_path: Path) -> None:
     path = tmp_path / "m.sqlite"
     rng = np.random.default_rng(3)

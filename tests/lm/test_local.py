@@ -244,6 +244,7 @@ def test_out_of_memory_fails_the_batch_with_a_remedy(folder: Path, monkeypatch: 
         ask(local(folder, "gpt2"), [written("he is")])
 
 
+@pytest.mark.slow
 def test_a_missing_model_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot be loaded as a folder beside params\.yaml or a hub id"):
         ask(local(tmp_path, "models/absent"), [scored("he is")])

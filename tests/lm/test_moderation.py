@@ -110,6 +110,7 @@ def featurize(params: Any) -> tuple[pd.DataFrame, str]:
     return pd.read_parquet(params.root / "data/features/knowledge/m/triples.parquet"), "\n".join(said)
 
 
+@pytest.mark.slow
 def test_scores_each_different_text_is_asked_once_and_a_second_run_asks_nothing(
     tmp_path: Path, service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

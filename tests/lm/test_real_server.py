@@ -16,6 +16,8 @@ import toy_study
 from markedness import audits, pipeline
 from markedness.records import Prompt, Sampling
 
+pytestmark = pytest.mark.slow
+
 SERVER = Path(__file__).parents[1] / "servers" / "llama_server.py"
 
 

@@ -19,6 +19,7 @@ from markedness.params import ParamsError
 KEY = "sk-planted-0123456789"
 
 
+@pytest.mark.slow
 def test_whole_run_keeps_key_and_home_to_itself(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -306,6 +306,7 @@ print(counts.requested, counts.answered)
 """
 
 
+@pytest.mark.slow
 def test_experiments_of_growing_samples_ask_for_the_answers_of_the_largest_each_once(tmp_path: Path) -> None:
     main = tmp_path / "main"
     (main / ".dvc").mkdir(parents=True)

@@ -110,6 +110,7 @@ def test_long_table_embeds_its_first_rows_and_links_the_rest(pages: Pages) -> No
     assert "The first 20 of 60 rows" in page
 
 
+@pytest.mark.slow
 def test_write_leaves_no_page_of_a_model_that_is_gone(pages: Pages) -> None:
     stale = pages.store.reports() / "gone.html"
     pages.store.write_bytes(stale, b"old")
@@ -134,6 +135,7 @@ def test_card_without_a_readable_ledger_names_no_date(pages: Pages, content: byt
     assert "<dt>When</dt>" not in model_page(pages, "tiny")
 
 
+@pytest.mark.slow
 def test_pages_with_answers_of_any_length_stay_small(pages: Pages) -> None:
     """200 answers of 1 MB, in examples, tables, words, graph, notes, figures and the reported name."""
     before = len(model_page(pages, "tiny")) + len(index_page(pages))
@@ -165,6 +167,7 @@ def test_table_that_is_wide_shows_as_many_rows_as_fit(pages: Pages) -> None:
     assert re.search(r"The first 5\d of 400 rows; the CSV file has all", page)  # 1 MB / (20 x 0.9 kB)
 
 
+@pytest.mark.slow
 def test_downloads_hold_no_formula_and_every_number(pages: Pages) -> None:
     store = pages.store
     cells = ["=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", "\t=1", "\r=1", "plain", "-x", "－1x", "x" * 40_000]
@@ -202,6 +205,7 @@ def test_shown_keeps_three_significant_digits(value: float | None, text: str) ->
     assert shown(value) == text
 
 
+@pytest.mark.slow
 def test_unequal_with_equal_refusals_is_silent_at_the_nominal_rate() -> None:
     rng = np.random.default_rng(5)
     accused = 0

@@ -100,6 +100,7 @@ def test_detectable_effect_is_found_with_the_promised_probability() -> None:
     assert abs(found.mean() - 0.8) < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "spreads"), [((10, 10), (1, 1)), ((8, 16), (1, 1)), ((10, 10), (1, 3))])
 def test_group_difference_without_an_effect_is_found_in_five_percent_and_covered(
     sizes: tuple[int, int], spreads: tuple[float, float]

@@ -71,6 +71,7 @@ def test_similarity_effects_balanced_design_equals_differences_of_cell_means():
     assert black["ci_low"] > 0 and black["bootstrap_ci_low"] > 0 and black["p"] < 1e-6
 
 
+@pytest.mark.slow
 def test_similarity_effects_without_difference_intervals_cover_zero():
     # 40 studies without effect: the number of 95 % intervals that cover zero is Binomial(40, 0.95), mean 38,
     # sd 1.38; 38 - 4 sd = 32.5. The bootstrap over 12 prompts is a little short, as 12 clusters are few.

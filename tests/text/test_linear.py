@@ -310,6 +310,7 @@ def run(name: str, cpu_seconds: int = CPU_SECONDS) -> subprocess.CompletedProces
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_reader_of_a_megabyte_ends_within_the_limit(name: str) -> None:
     done = run(name)

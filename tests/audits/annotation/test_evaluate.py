@@ -175,6 +175,7 @@ def test_without_planted_gaps_few_studies_find_any() -> None:
     assert found <= n_studies * 0.05 + 4 * np.sqrt(n_studies * 0.05 * 0.95)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["batch", "single", "scored"])
 def test_controls_find_the_planted_and_nothing_else(mode: str) -> None:
     params = generate.Params(

@@ -57,6 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "roberta", "t5"])
 def test_attribute_that_the_tokenizer_splits_is_dropped_with_a_sentence(folder: Path, name: str) -> None:
     model = {"backend": "transformers", "path": f"models/{name}", "dtype_scores": "float64"}
@@ -93,6 +94,7 @@ def test_associations_are_those_of_one_text_at_a_time(folder: Path) -> None:
         assert row["q"] == pytest.approx(sum(ratios) / 2 / math.log(10), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_text_beyond_the_context_is_missing_with_a_sentence_or_cut(folder: Path) -> None:
     long = " ".join(["always walking"] * 60)
     pairs = {"own": {"texts": [*TEXTS, [f"he be {long}", f"he is {long}"]]}}
@@ -112,6 +114,7 @@ def test_server_without_log_probabilities_is_one_sentence(tmp_path: Path) -> Non
     assert len(notes) == 1 and "top_logprobs" in notes[0]
 
 
+@pytest.mark.slow
 def test_server_with_top_logprobs_is_estimated_under_its_own_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

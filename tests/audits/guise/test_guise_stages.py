@@ -256,6 +256,7 @@ def test_evaluate_natural_logarithm_scales_log_ratios_alone() -> None:
     assert ten["favorability.covert"] == pytest.approx(natural["favorability.covert"])
 
 
+@pytest.mark.slow
 def test_evaluate_planted_control_is_found_in_every_analysis() -> None:
     pairs = {"be": TextSource(rule="habitual_be", sample=20), "am": TextSource(rule="am", sample=20)}
     params = generate.Params(pairs=pairs)
@@ -278,6 +279,7 @@ def test_evaluate_planted_control_is_found_in_every_analysis() -> None:
     assert set(made.figures) == {"associations", "agreement", "favorability", "prestige", "decisions", "features"}
 
 
+@pytest.mark.slow
 def test_evaluate_blind_control_is_not_accused() -> None:
     params = generate.Params(pairs={"be": TextSource(rule="habitual_be", sample=20)})
     made = evaluate.evaluate(measured(params, controls.rule("none", 1.0)), FAST, np.random.default_rng(0))

@@ -67,6 +67,7 @@ def test_own_verbs_are_complete_and_distinct() -> None:
         assert all(first != second for first, second in made), rule
 
 
+@pytest.mark.slow
 def test_noise_modifies_about_a_quarter_of_the_words() -> None:
     rng = np.random.default_rng(0)
     text = " ".join(f"word{i}" for i in range(4000))

@@ -39,6 +39,7 @@ def test_crawl_of_valid_answers_has_the_planned_number_of_triples(crawl: Crawl) 
     assert rows["planned"].eq(20).all()
 
 
+@pytest.mark.slow
 def test_crawl_with_the_default_params_asks_for_a_hundred_triples_of_each_of_the_papers_subjects(crawl: Crawl) -> None:
     rows, _ = crawl(generate.Params(), control("none"))
     assert rows.groupby("class")["subject"].nunique().to_dict() == {

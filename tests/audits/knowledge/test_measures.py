@@ -88,6 +88,7 @@ def ordered(cleaned: Cleaned) -> Evaluation:
     return measured(cleaned(harsh({"Bakers": 0.0, "Millers": 0.33, "Sailors": 0.67, "Weavers": 1.0}), SIX))
 
 
+@pytest.mark.slow
 def test_planted_regard_and_toxicity_order_the_subjects(ordered: Evaluation) -> None:
     regard = ordered.tables["regard"].sort_values("share", ascending=False)
     assert regard["subject"].tolist() == list(SUBJECTS)

@@ -24,6 +24,7 @@ def texts() -> list[str]:
     return [f"{rng.choice(verbs)} {rng.choice(objects)}" for objects in themes.values() for _ in range(40)]
 
 
+@pytest.mark.slow
 def test_fit_topics_finds_planted_themes_and_the_same_ones_again(texts: list[str]) -> None:
     found = fit_topics(texts, min_cluster_size=8, seed=1, other_seeds=(2,))
     again = fit_topics(texts, min_cluster_size=8, seed=1)

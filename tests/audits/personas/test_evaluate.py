@@ -17,6 +17,7 @@ def run(table: pd.DataFrame) -> Evaluation:
     return evaluate(tabled(table).tables, FEW, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_evaluate_finds_the_planted_words_on_top() -> None:
     made = run(written("planted", samples=10))
     words = made.tables["marked_words"].set_index("group")
@@ -116,6 +117,7 @@ def test_evaluate_word_share_counts_texts_not_occurrences() -> None:
     assert share["ci_high"] == pytest.approx(0.9385, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_evaluate_keeps_stories_apart_from_personas() -> None:
     table = pd.concat([written("none"), written("planted", samples=10).assign(kind="story")], ignore_index=True)
     made = run(table)

@@ -45,6 +45,7 @@ def test_in_language_tells_english_from_others(text: str, english: bool) -> None
     assert in_language([text]) == [english]
 
 
+@pytest.mark.slow
 def test_in_language_of_next_to_nothing_is_unknown_and_asks_other_languages() -> None:
     assert in_language([None, "", "tall", "- 1990 -" * 9]) == [None] * 4
     assert in_language([GERMAN, ENGLISH], "de") == [True, False]

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ def test_tokenize_unicode_keeps_vowel_signs_of_devanagari() -> None:
     assert tokenize(["\u0939\u093f\u0928\u094d\u0926\u0940!"], "unicode") == ["\u0939\u093f\u0928\u094d\u0926\u0940"]
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_tokenize_published_equals_the_rule_word_by_word(text: str) -> None:
     expected = ["".join(c for c in word if "a" <= c <= "z") for word in text.lower().split()]
