@@ -238,9 +238,14 @@ def spread(
     if len(sampled) > 1:
         shared = 0.0
         for n_crossed in range(2, len(sampled) + 1):
-            for crossed in itertools.combinations(sampled.values(), n_crossed):
-                codes, labels = _codes(list(zip(*(codes.tolist() for codes, _ in crossed), strict=True)))
-                shared += (-1) ** (n_crossed + 1) * _jackknife(without, codes, len(labels), group, cell)[0]
+            for crossed in itertools.combinations(sampled, n_crossed):
+                codes, n = sampled[crossed[0]][0], 0
+                for other in crossed[1:]:
+                    codes, n = _crossing(codes, *sampled[other])
+                # A crossing with as many clusters as one of its factors is that factor.
+                same = [one_way[name][0] for name in crossed if len(sampled[name][1]) == n]
+                variance_shared = same[0] if same else _jackknife(without, codes, n, group, cell)[0]
+                shared += (-1) ** (n_crossed + 1) * variance_shared
         influences[CROSSED] = {CROSSED: shared}
         multiway = shared + sum(v for v, _ in one_way.values())
         if multiway > variance:
@@ -319,6 +324,12 @@ def _codes(values: ArrayLike | Sequence[tuple[int, ...]]) -> tuple[Codes, Sequen
         return codes.astype(np.intp), list(index)
     codes, labels = pd.factorize(np.asarray(values), use_na_sentinel=False)
     return codes.astype(np.intp), list(labels)
+
+
+def _crossing(codes: Codes, others: Codes, labels: Sequence[object]) -> tuple[Codes, int]:
+    """Codes of the intersections of two factors, and their number."""
+    crossed, found = pd.factorize(codes.astype(np.int64) * len(labels) + others)
+    return crossed.astype(np.intp), len(found)
 
 
 def _jackknife(
@@ -555,6 +566,54 @@ def pooled_p(observed: ArrayLike, draws: ArrayLike) -> Floats:
         below = np.searchsorted(pooled, np.abs(values[usable]) / sd[usable] - 1e-10, side="left")
         p[usable] = (1 + len(pooled) - below) / (1 + len(pooled))
     return p
+
+
+def flip_test(
+    parts: Floats,
+    statistic: Callable[[Floats], Floats],
+    rng: np.random.Generator,
+    n_draws: int,
+    two_sided: bool = True,
+) -> Null:
+    """Test of paired differences: the signs of whole clusters exchanged.
+
+    Parameters
+    ----------
+    parts
+        Shape (clusters, k): what each cluster adds to k sums; exact where the two sides of a cluster could be swapped.
+    statistic
+        Sums, shape (draws, k) -> the statistic, shape (draws,).
+    rng
+        Seeded generator; not used where all signs are enumerated.
+    n_draws
+        At most so many; fewer arrangements are all enumerated.
+    two_sided
+        As in `exchange_test`.
+
+    Returns
+    -------
+    Null
+        p = 1 where nothing differs; ``smallest_p`` is that of clusters which all differ.
+    """
+    smallest = 0.5 ** (len(parts) - 1) if len(parts) else 1.0
+    differ = parts[(np.abs(parts) > 1e-12).any(axis=1)]
+    if not len(differ):
+        return Null(p=1.0, smallest_p=smallest)
+    observed = float(statistic(differ.sum(axis=0, keepdims=True))[0])
+    if len(differ) - 1 < math.log2(n_draws):
+        sums = differ[:1]
+        for part in differ[1:]:
+            sums = np.concatenate([sums + part, sums - part])
+        made = np.concatenate([statistic(sums), statistic(-sums)])
+        size, null = (abs(observed), np.abs(made)) if two_sided else (observed, made)
+        p = float((null >= size - 1e-10 * max(1.0, abs(size))).mean())
+        low, high = np.quantile(made, [0.025, 0.975])
+        return Null(p, float(made.mean()), float(low), float(high), len(made), smallest, float(made.std()))
+
+    def draw(n: int) -> Floats:
+        return statistic((rng.integers(0, 2, size=(n, len(differ))) * 2.0 - 1.0) @ differ)
+
+    return exchange_test(observed, draw, n_draws, two_sided, smallest)
 
 
 def max_t(observed: ArrayLike, draws: ArrayLike) -> Floats:

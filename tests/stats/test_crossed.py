@@ -1,0 +1,139 @@
+"""Means of cells over crossed clusters: by hand, against brute force, and their error rates."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from markedness.stats.crossed import Crossed
+from markedness.stats.inference import flip_test, spread
+
+Floats = NDArray[np.float64]
+
+
+def total(sums: Floats) -> Floats:
+    return np.asarray(sums.sum(axis=1))
+
+
+def alone(values: Floats) -> Crossed:
+    """Every unit a cluster of its own."""
+    return Crossed(values, {"name": np.arange(len(values))}, np.zeros(len(values)))
+
+
+def shared(rng: np.random.Generator, units: int = 60, names: int = 12, cells: int = 3, effect: float = 0.5) -> Crossed:
+    """Units that share names and reference names whose shifts have the standard deviation ``effect``."""
+    name, reference = (rng.permutation(np.arange(units) % names) for _ in range(2))
+    shifts = rng.normal(0, effect, (2, names, cells))
+    values = shifts[0][name] - shifts[1][reference] + rng.normal(0, 1, (units, cells))
+    return Crossed(values, {"name": name, "reference_name": reference}, np.zeros(units))
+
+
+def test_flip_test_enumerates_few_clusters() -> None:
+    # Three clusters of 1: of eight sums only 3 and -3 are as large; one of 2 against 1 and 1: 4 of 8 reach 0, all do.
+    rng = np.random.default_rng(0)
+    found = flip_test(np.ones((3, 1)), total, rng, 1000)
+    assert (found.p, found.n, found.mean, found.smallest_p) == (0.25, 8, 0.0, 0.25)
+    assert flip_test(np.array([[2.0], [-1.0], [-1.0]]), total, rng, 1000).p == 1.0
+    assert flip_test(np.zeros((4, 1)), total, rng, 1000).p == 1.0
+
+
+def test_flip_test_draws_where_clusters_are_many_and_equals_the_sign_test() -> None:
+    values = np.r_[np.ones(14), -np.ones(6)][:, None]
+    # Drawing stops after 50 sums as large: a p of .115 then has a standard error of .016.
+    found = [flip_test(values, total, np.random.default_rng(seed), 20_000).p for seed in range(25)]
+    assert np.mean(found) == pytest.approx(stats.binomtest(14, 20).pvalue, abs=4 * 0.016 / 5)
+
+
+def test_cell_tests_of_clusters_of_one_are_the_t_test() -> None:
+    values = np.random.default_rng(2).normal(0.3, 1, (30, 4))
+    values[:7, 1] = np.nan
+    found = alone(values).tests(0.9)
+    for cell in range(4):
+        own = values[:, cell][np.isfinite(values[:, cell])]
+        expected = stats.ttest_1samp(own, 0)
+        low, high = expected.confidence_interval(0.9)
+        assert (found.p[cell], found.low[cell], found.high[cell]) == pytest.approx((expected.pvalue, low, high))
+
+
+def test_cell_tests_of_crossed_clusters_are_those_of_spread() -> None:
+    made = shared(np.random.default_rng(3))
+    found = made.tests()
+    for cell in range(3):
+        own = Crossed(made.values[:, [cell]], made.factors, made.groups)
+        one = own.weighted(np.ones(1), np.random.default_rng(0))
+        assert (found.low[cell], found.high[cell]) == pytest.approx(one.spread.interval(one.estimate))
+        assert found.p[cell] == pytest.approx(one.spread.p(one.estimate))
+
+
+def test_cell_tests_with_few_differences_are_exact_and_with_few_clusters_missing() -> None:
+    values = np.zeros((20, 2))
+    values[:5, 0] = 1
+    found = alone(values).tests()
+    assert found.p.tolist() == [2 / 2**5, 1.0] and math.isnan(found.low[1])
+    few = Crossed(np.random.default_rng(0).normal(size=(20, 1)), {"name": np.arange(20) % 5}, np.zeros(20)).tests()
+    assert np.isnan(few.p).all() and np.isnan(few.low).all()
+
+
+def test_excess_is_the_mean_product_of_values_that_share_nothing() -> None:
+    made = shared(np.random.default_rng(4), units=32, names=8)
+    made.values[:5, 1] = np.nan
+    name, reference = (np.asarray(made.factors[factor]) for factor in ("name", "reference_name"))
+    expected = []
+    for cell in range(3):
+        column = made.values[:, cell]
+        expected.append(
+            np.mean(
+                [
+                    column[a] * column[b]
+                    for a, b in itertools.permutations(np.flatnonzero(np.isfinite(column)), 2)
+                    if name[a] != name[b] and reference[a] != reference[b]
+                ]
+            )
+        )
+    found = made.excess(np.random.default_rng(0))
+    assert found.estimate == pytest.approx(np.mean(expected))
+    kept = name != 0
+    rest = {factor: np.asarray(labels)[kept] for factor, labels in made.factors.items()}
+    without = Crossed(made.values[kept], rest, np.zeros(kept.sum())).excess(np.random.default_rng(0)).estimate
+    own = made.only(made.usable())
+    within, apart = own._shared()
+    left_out = own._excess_without(own.filled.sum(axis=0), within, apart)
+    assert left_out(name.astype(np.intp), 8)[0] == pytest.approx(without)
+    assert found.spread.standard_error == pytest.approx(spread(left_out, made.factors).standard_error)
+
+
+@pytest.mark.parametrize("crossed", [False, True])
+def test_excess_and_means_without_an_effect_are_found_in_five_percent(crossed: bool) -> None:
+    rng = np.random.default_rng(5)
+    worlds, p, covered = 250, [], []
+    for _ in range(worlds):
+        made = shared(rng) if crossed else alone(rng.normal(size=(24, 3)))
+        mean, size = made.weighted(np.ones(3) / 3, rng), made.excess(rng)
+        assert size.null is not None
+        p.append((mean.spread.p(mean.estimate) if mean.null is None else mean.null.p, size.null.p))
+        low, high = mean.spread.interval(mean.estimate)
+        covered.append(low <= 0 <= high)
+    for found in (np.array(p) <= 0.05).sum(axis=0):
+        assert stats.binomtest(int(found), worlds, 0.05, alternative="greater").pvalue > 0.001
+    assert stats.binomtest(int(np.sum(covered)), worlds, 0.93, alternative="less").pvalue > 0.001
+
+
+def test_excess_finds_an_effect_with_the_promised_probability() -> None:
+    rng = np.random.default_rng(6)
+    detectable = np.mean([alone(rng.normal(size=(60, 4))).excess(rng).detectable or 0.0 for _ in range(20)])
+    effect = np.array([1, -1, 1, -1]) * math.sqrt(detectable)
+    nulls = [alone(rng.normal(size=(60, 4)) + effect).excess(rng).null for _ in range(150)]
+    power = np.mean([null is not None and null.p <= 0.05 for null in nulls])
+    assert abs(power - 0.8) < 0.12
+
+
+def test_a_cell_without_enough_clusters_leaves_the_sum() -> None:
+    values = np.random.default_rng(7).normal(size=(20, 2))
+    values[2:, 1] = np.nan
+    found = alone(values).weighted(np.array([0.5, 0.5]), np.random.default_rng(0))
+    assert found.estimate == pytest.approx(values[:, 0].mean())
