@@ -16,7 +16,7 @@ from markedness.tables import completion_rows
 
 Answer = Callable[[Prompt, np.random.Generator], Completion]
 STIMULI = Store(Path("/nowhere")).stimuli("annotation")  # the packaged ones
-FAST = evaluate.Params(n_resamples=50, n_permutations=50)
+PARAMS = evaluate.Params()
 TWO_TASKS = generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=8)
 DIALECT = generate.Dialect(tasks=("angry",), iterations=4)
 

@@ -18,29 +18,32 @@ from markedness.params import load
 from markedness.pipeline import STAGES
 from markedness.records import Completion, Prompt
 
-from .conftest import DIALECT, FAST, STIMULI, annotator, ask, stored, tabled, units
+from .conftest import DIALECT, PARAMS, STIMULI, annotator, ask, stored, tabled, units
 
 
 def test_gaps_equal_the_tests_of_scipy() -> None:
     params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=3), dialect=DIALECT)
     tables = tabled(ask(params, annotator({})))
     features = tables["pairs"]
-    made = evaluate.evaluate(tables, FAST, np.random.default_rng(1))
+    made = evaluate.evaluate(tables, PARAMS, np.random.default_rng(1))
     gaps = made.tables["gaps"].set_index(["group", "task"])
     assert len(gaps) == 8
     for (group, task), row in gaps.iterrows():
         deltas = features.loc[(features["group"] == group) & (features["task"] == task), "delta"].dropna()
         expected = stats.ttest_1samp(deltas, 0)
-        assert row[["gap", "t", "p", "n_pairs"]].to_list() == pytest.approx(
+        assert row[["gap", "t", "p_published", "n_pairs"]].to_list() == pytest.approx(
             [deltas.mean(), expected.statistic, expected.pvalue, len(deltas)]
         )
+    assert gaps["p_adjusted_published"].to_numpy() == pytest.approx(stats.false_discovery_control(gaps["p_published"]))
     assert gaps["p_adjusted"].to_numpy() == pytest.approx(stats.false_discovery_control(gaps["p"]))
-    assert np.mean(np.abs(gaps["gap"])) == pytest.approx(made.score("gap_size.names").estimate)
     # hireable is favorable, poor is not
-    signed = gaps["gap"] * np.where(gaps.index.get_level_values("task") == "poor", -1, 1)
+    task = gaps.index.get_level_values("task")
+    for item, of in (("positive", "hireable"), ("negative", "poor")):
+        assert made.score(f"gap.{item}").estimate == pytest.approx(gaps.loc[task == of, "gap"].mean())
+    signed = gaps["gap"] * np.where(task == "poor", -1, 1)
     assert made.score("favorable_gap.names").estimate == pytest.approx(signed.mean())
-    scores = evaluate.point_scores(tables, FAST)
-    assert {name: made.score(name).estimate for name in scores} == pytest.approx(scores)
+    scores = evaluate.point_scores(tables, PARAMS)
+    assert {name: made.score(name).estimate for name in scores} == pytest.approx(scores, nan_ok=True)
 
 
 def test_dialect_gaps_worked_example() -> None:
@@ -48,10 +51,10 @@ def test_dialect_gaps_worked_example() -> None:
     rows = stored(
         group=["AAVE", "AAVE", "SAE", "SAE"] * 2, pair=["a"] * 4 + ["b"] * 4, y=list("11001000"), task=["angry"] * 8
     )
-    row = evaluate.evaluate(tabled(rows), FAST, np.random.default_rng(1)).tables["dialect_gaps"].iloc[0]
+    row = evaluate.evaluate(tabled(rows), PARAMS, np.random.default_rng(1)).tables["dialect_gaps"].iloc[0]
     welch = stats.ttest_ind([1, 1, 1, 0], [0, 0, 0, 0], equal_var=False).pvalue
     h = 2 * np.arcsin(np.sqrt(0.75))
-    assert row[["gap", "t", "p", "welch_p", "cohens_h", "n_texts"]].to_list() == pytest.approx(
+    assert row[["gap", "t", "p_published", "welch_p", "cohens_h", "n_texts"]].to_list() == pytest.approx(
         [0.75, 3, 2 * stats.t.sf(3, 1), welch, h, 2]
     )
 
@@ -63,7 +66,7 @@ def test_missing_answers_that_differ_by_group_are_found() -> None:
         return Completion(text="\n".join(f'{{"i": {i}, "y": 1}}' for i in told), finish_reason="stop")
 
     params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=120), dialect=DIALECT)
-    made = evaluate.evaluate(tabled(ask(params, refuses)), FAST, np.random.default_rng(1))
+    made = evaluate.evaluate(tabled(ask(params, refuses)), PARAMS, np.random.default_rng(1))
     missing = made.tables["missing"].set_index(["paradigm", "task", "group"])
     arab = missing.loc["names", "hireable", "Arab"]
     assert (
@@ -77,32 +80,36 @@ def test_missing_answers_that_differ_by_group_are_found() -> None:
     assert any("says yes to 100% of the texts on tasks that are favorable" in note for note in made.notes)
     gaps = made.tables["gaps"].set_index(["group", "task"])
     assert gaps.loc[("Arab", "poor"), "n_pairs"] + gaps.loc[("Arab", "poor"), "missing"] == 30
-    assert gaps["t"].isna().all() and (gaps["gap"] == 0).all() and (gaps["p_exact"] == 1).all()
+    assert gaps["t"].isna().all() and (gaps["gap"] == 0).all() and (gaps["p"] == 1).all()
+    found = made.score("missing.difference")
+    assert found.p_adjusted < 0.001 and found.estimate > 0.1 and made.score("missing.Asian").estimate == 0
+    # Every answer is yes: at worst all the missing ones of the marked, or of nobody else, are no.
+    assert "lies in [-0." in made.score("gap.positive").method
 
 
 def test_one_paradigm_alone_and_a_single_pair_leave_nan_not_zero() -> None:
     features = tabled(stored(group=["Black", "White"], pair=["1", "1"], y=["1", "0"]))
-    made = evaluate.evaluate(features, FAST, np.random.default_rng(1))
+    made = evaluate.evaluate(features, PARAMS, np.random.default_rng(1))
     assert made.tables["gaps"].loc[0, "gap"] == 1 and np.isnan(made.tables["gaps"].loc[0, "p"])
-    assert made.tables["dialect_gaps"].empty and np.isnan(made.score("gap_size.dialect").estimate)
-    assert np.isnan(made.score("favorable_gap.names").ci_low)
+    assert made.tables["dialect_gaps"].empty and np.isnan(made.score("dialect_gap_size.excess").estimate)
+    assert np.isnan(made.score("gap.positive").ci_low)
 
 
 def test_no_answer_at_all_is_said_in_a_sentence() -> None:
     features = tabled(stored(group=["Black", "White"], pair=["1", "1"], y=["maybe", "maybe"]))
-    made = evaluate.evaluate(features, FAST, np.random.default_rng(1))
+    made = evaluate.evaluate(features, PARAMS, np.random.default_rng(1))
     assert any("No pair of the names paradigm has an answer on both sides" in note for note in made.notes)
     assert not any("pairs or fewer" in note for note in made.notes)
 
 
 def test_across_models_corrects_over_all_and_counts_directions() -> None:
-    params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=80), dialect=DIALECT)
+    params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=160), dialect=DIALECT)
     features = {
         model: tabled(ask(params, annotator({("Black", "poor"): gap}), seed=5))
         for model, gap in (("a", -0.4), ("b", -0.4), ("c", 0.0))
     }
-    found = evaluate.across(features, pd.DataFrame(), FAST)
-    assert evaluate.across({"a": features["a"]}, pd.DataFrame(), FAST) == {}
+    found = evaluate.across(features, pd.DataFrame(), PARAMS)
+    assert evaluate.across({"a": features["a"]}, pd.DataFrame(), PARAMS) == {}
     gaps = found["annotation_gaps"].query("paradigm == 'names'")
     assert len(gaps) == 3 * 8
     assert gaps["p_adjusted_models"].to_numpy() == pytest.approx(stats.false_discovery_control(gaps["p"]))
@@ -113,7 +120,14 @@ def test_across_models_corrects_over_all_and_counts_directions() -> None:
 def test_stored_judgments_with_columns_of_their_own_go_through_the_pipeline(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     names = [
-        {"cond": group, "q": task, "p": f"{pair}", "v": f"v{pair % 5}", "ans": str(int(rng.random() < rate))}
+        {
+            "cond": group,
+            "q": task,
+            "p": f"{pair}",
+            "v": f"v{pair % 30}",
+            "n": f"{group}{pair % 20}",
+            "ans": str(int(rng.random() < rate)),
+        }
         for pair in range(60)
         for task in ("hireable", "a task of theirs")
         for group, rate in (("b", 0.9), ("w", 0.1))
@@ -124,7 +138,15 @@ def test_stored_judgments_with_columns_of_their_own_go_through_the_pipeline(tmp_
     pd.DataFrame(names + dialect).to_csv(tmp_path / "judgments.csv", index=False)
     source = {
         "path": "judgments.csv",
-        "columns": {"group": "cond", "dialect": "dial", "task": "q", "pair": "p", "vignette": "v", "y": "ans"},
+        "columns": {
+            "group": "cond",
+            "dialect": "dial",
+            "task": "q",
+            "pair": "p",
+            "vignette": "v",
+            "name": "n",
+            "y": "ans",
+        },
         "values": {"group": {"b": "Black", "w": "White"}, "dialect": {"a": "AAVE", "s": "SAE"}},
     }
     content = {"audits": ["annotation"], "models": {"old": {"backend": "corpus", "annotation": source}}}
@@ -137,6 +159,8 @@ def test_stored_judgments_with_columns_of_their_own_go_through_the_pipeline(tmp_
         ["Black", "hireable", 60], ["Black", "a task of theirs", 60],
     ]  # fmt: skip
     assert gaps["gap"].between(0.5, 1).all() and gaps["significant"].all()
+    metrics = json.loads((tmp_path / "results/annotation/old/metrics.json").read_text(encoding="utf-8"))
+    assert metrics["gap.positive_p"] < 0.001 and metrics["gap.positive_ci_low"] > 0.4
     row = pd.read_csv(tmp_path / "results/annotation/old/tables/dialect_gaps.csv").iloc[0]
     assert row[["task", "gap", "n_texts"]].to_list() == ["angry", 0, 5] and np.isnan(row["t"])
 
@@ -149,10 +173,10 @@ def test_planted_gaps_are_covered_at_the_nominal_rate() -> None:
     groups = ("Arab", "Asian", "Black", "Hispanic")
     planted = {(group, task): rng.uniform(-0.4, 0.4) for group in groups for task in tasks}
     params = generate.Params(paradigms=("names",), names=generate.Names(iterations=8))
-    gaps = evaluate.evaluate(tabled(ask(params, annotator(planted))), FAST, rng).tables["gaps"]
+    gaps = evaluate.evaluate(tabled(ask(params, annotator(planted))), PARAMS, rng).tables["gaps"]
     truth = np.array([planted[cell] for cell in zip(gaps["group"], gaps["task"], strict=True)])
     assert len(gaps) == 156 and gaps["n_pairs"].eq(60).all()
-    for ends in ("ci_{}", "ci_{}_vignette", "ci_{}_name_pair"):
+    for ends in ("ci_{}", "ci_{}_published"):
         covered = (gaps[ends.format("low")] <= truth) & (truth <= gaps[ends.format("high")])
         assert 0.88 <= covered.mean() <= 1, ends
     error = (gaps["gap"] - truth) / np.sqrt(0.5 / 60)
@@ -180,7 +204,7 @@ def test_without_planted_gaps_few_studies_find_any() -> None:
 def test_controls_find_the_planted_and_nothing_else(mode: str) -> None:
     params = generate.Params(
         mode="single" if mode == "scored" else mode, answer="probability" if mode == "scored" else "text",
-        names=generate.Names(tasks=("hireable", "poor", "stem_background"), iterations=2),
+        names=generate.Names(tasks=("hireable", "poor", "stem_background"), iterations=3),
         dialect=generate.Dialect(tasks=("hireable", "angry"), iterations=20),
     )  # fmt: skip
     made = {}
@@ -191,14 +215,13 @@ def test_controls_find_the_planted_and_nothing_else(mode: str) -> None:
             said = rule(prompt, rng)
             return Completion(text=said) if isinstance(said, str) else Completion(log_probs=tuple(said))
 
-        made[name] = evaluate.evaluate(tabled(ask(params, answer)), FAST, np.random.default_rng(1))
+        made[name] = evaluate.evaluate(tabled(ask(params, answer)), PARAMS, np.random.default_rng(1))
     none, planted = made["none"], made["planted"]
-    for paradigm in ("names", "dialect"):
-        assert none.score(f"significant_share.{paradigm}").estimate <= 0.05
-        assert none.score(f"gap_size.{paradigm}").p > 0.02
+    for measure, paradigm in (("gap", "names"), ("dialect_gap", "dialect")):
+        assert none.score(f"{measure}_size.excess").p > 0.02 and none.score(f"{measure}.positive").p > 0.02
         found = planted.score(f"favorable_gap.{paradigm}").estimate
         assert found == pytest.approx(-controls.PLANTED_GAP, abs=0.15)
-        assert planted.score(f"gap_size.{paradigm}").p <= 0.02
+        assert planted.score(f"{measure}_size.excess").p <= 0.02 and planted.score(f"{measure}.positive").p <= 0.02
     gaps = made["planted"].tables["gaps"]
     assert (
         gaps.loc[gaps["valence"] != 0, "significant"].all() and not gaps.loc[gaps["valence"] == 0, "significant"].any()

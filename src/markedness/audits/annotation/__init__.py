@@ -18,6 +18,7 @@ SPEC = AuditSpec(
             "pair",
             "vignette",
             "name",
+            "reference_name",
             "gender",
             "iteration",
             "domain",
@@ -33,7 +34,6 @@ SPEC = AuditSpec(
             "unparsed",
             "truncated",
             "failed",
-            "reference_name",
             "delta",
             "ungrouped",
             "n_texts",
@@ -50,11 +50,14 @@ SPEC = AuditSpec(
     table="pairs",
     cluster="vignette",
     headline=(
-        "gap_size.names",
-        "gap_size.dialect",
-        "favorable_gap.names",
-        "favorable_gap.dialect",
-        "significant_share.names",
+        "gap.positive",
+        "gap.negative",
+        "gap_size.excess",
+        "gap_size.specific",
+        "dialect_gap.positive",
+        "dialect_gap.negative",
+        "dialect_gap_size.excess",
+        "missing.difference",
     ),
     features={
         "pairs": columns(
@@ -66,5 +69,7 @@ SPEC = AuditSpec(
     },
     complete_corpus_ref="generate:complete_corpus",
     point_scores_ref="evaluate:point_scores",
+    scores_ref="estimators.scores:scores",
+    worlds_ref="worlds:worlds",
     across_ref="evaluate:across",
 )

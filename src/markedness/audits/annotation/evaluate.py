@@ -6,31 +6,20 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
 from markedness.audits.annotation import figures
 from markedness.audits.annotation.estimators import scores
 from markedness.audits.annotation.estimators.cells import of_paradigm
 from markedness.audits.annotation.estimators.notes import notes
 from markedness.audits.annotation.estimators.paired import published_directional_consistency
+from markedness.audits.annotation.estimators.params import Params as Params
 from markedness.audits.annotation.estimators.tables import dialect_gaps, missing_judgments, name_gaps
-from markedness.records import FeatureTables, Strict
+from markedness.records import FeatureTables
 from markedness.results import Evaluation
-from markedness.stats.multiplicity import benjamini_hochberg
+from markedness.stats.inference import benjamini_hochberg
 
 TABULATE = {"names": name_gaps, "dialect": dialect_gaps}
 """Paradigm -> its table of gaps."""
-
-
-class Params(Strict):
-    """``annotation.evaluate``."""
-
-    confidence_level: float = Field(default=0.95, gt=0, lt=1)
-    """Of all intervals; 1 minus it is the level of the tests."""
-    n_resamples: int = Field(default=1000, ge=10)
-    """Resamples of vignettes for the interval of ``favorable_gap``."""
-    n_permutations: int = Field(default=500, ge=10)
-    """Sign flips for the null of ``gap_size``."""
 
 
 def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) -> Evaluation:
@@ -41,31 +30,24 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     features
         ``pairs``: matched pairs, rows of featurize.
     params
-        Levels and numbers of draws.
+        The level.
     rng
-        Seeded generator of resamples and sign flips.
+        Seeded generator of exchanged signs.
 
     Returns
     -------
     Evaluation
-        Tables ``gaps``, ``dialect_gaps``, ``missing`` and ``significant``; estimates with cluster-robust intervals:
-        by vignette or by pair of names, whichever is wider.
+        The Scores of `estimators.scores`; tables ``gaps``, ``dialect_gaps``, ``missing`` and ``significant``.
     """
     pairs = features["pairs"]
     level = params.confidence_level
-    draws = scores.Draws(level, params.n_resamples, params.n_permutations, rng)
     parts = {paradigm: of_paradigm(pairs, paradigm) for paradigm in TABULATE}
-    by_paradigm = {paradigm: tabulate(parts[paradigm], level) for paradigm, tabulate in TABULATE.items()}
-    gaps, of_dialect = by_paradigm["names"], by_paradigm["dialect"]
-    missing = missing_judgments(pairs, level)
+    gaps, of_dialect = (tabulate(parts[paradigm], level) for paradigm, tabulate in TABULATE.items())
+    missing = missing_judgments(list(parts.values()), level)
     significant = gaps[gaps["significant"]].sort_values("gap", key=np.abs, ascending=False, ignore_index=True)
     ungrouped = int(pairs["ungrouped"].max()) if len(pairs) else 0
     return Evaluation(
-        scores=[
-            score
-            for paradigm, table in by_paradigm.items()
-            for score in scores.paradigm_scores(parts[paradigm], table, paradigm, draws)
-        ],
+        scores=scores.scores(features, params, rng),
         tables={"gaps": gaps, "dialect_gaps": of_dialect, "missing": missing, "significant": significant},
         figures=figures.figures(gaps, of_dialect, missing),
         notes=list(notes(gaps, of_dialect, missing, ungrouped, 1 - level)),
@@ -73,8 +55,8 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
 
 
 def point_scores(features: FeatureTables, params: Params) -> dict[str, float]:
-    """The headline estimates of any pairs, repeated ones included: mean absolute and favorable gap per paradigm."""
-    return scores.point_scores({paradigm: of_paradigm(features["pairs"], paradigm) for paradigm in TABULATE})
+    """The gaps by valence of any pairs, repeated ones included."""
+    return scores.point_scores(features)
 
 
 def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:

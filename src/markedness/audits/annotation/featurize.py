@@ -77,6 +77,10 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     if "name" in rows:
         other = rows["name"].iloc[np.maximum(first_reference, 0)].reset_index(drop=True)
         made["reference_name"] = other.where(first_reference >= 0)
+    if "reference_name" in rows:  # a corpus may name it beside the marked name
+        stored = rows["reference_name"].iloc[first].reset_index(drop=True)
+        known = pd.Series(_codes(rows, "reference_name")[0][first] >= 0)
+        made["reference_name"] = stored.astype(object).where(known, made.get("reference_name"))
     for name, sums in _sums(rows, ~unmarked, unit, len(units)).items():
         made[name] = sums
     for name, sums in _sums(rows, unmarked, pair[unmarked], n_pairs).items():

@@ -27,18 +27,18 @@ def _name_gaps(gaps: pd.DataFrame) -> Any:
     import altair as alt
 
     panels = []
-    bound = float(gaps[["ci_low_vignette", "ci_high_vignette", "gap"]].abs().max().max()) * 1.05 or 1.0
+    bound = float(gaps[["ci_low", "ci_high", "gap"]].abs().max().max()) * 1.05 or 1.0
     scale = alt.Scale(domain=[-bound, bound])
     for group, table in gaps.dropna(subset=["gap"]).groupby("group", sort=False):
         table = table.reindex(table["gap"].abs().sort_values(ascending=False).index)[:MAX_TASKS].sort_values("gap")
-        columns = ["task", "gap", "ci_low_vignette", "ci_high_vignette", "p_adjusted", "n_pairs"]
+        columns = ["task", "gap", "ci_low", "ci_high", "p_adjusted", "n_pairs"]
         data = table[columns].assign(
             task=table["task"].astype(str).str.replace("_", " "),
             significant=np.where(table["significant"], "yes", "no"),
         )
         base = alt.Chart(data).encode(y=alt.Y("task:N", sort=list(data["task"])[::-1], title=None))
         interval = base.mark_rule().encode(
-            x=alt.X("ci_low_vignette:Q", scale=scale, title="gap (difference of yes-rates)"), x2="ci_high_vignette:Q"
+            x=alt.X("ci_low:Q", scale=scale, title="gap (difference of yes-rates)"), x2="ci_high:Q"
         )
         dot = base.mark_point().encode(
             x=alt.X("gap:Q", scale=scale),
@@ -47,7 +47,7 @@ def _name_gaps(gaps: pd.DataFrame) -> Any:
                 title="significant",
                 scale=alt.Scale(domain=["yes", "no"], range=["#D55E00", "#6E6E6E"]),
             ),
-            tooltip=["task", "gap", "ci_low_vignette", "ci_high_vignette", "p_adjusted", "n_pairs"],
+            tooltip=["task", "gap", "ci_low", "ci_high", "p_adjusted", "n_pairs"],
         )
         zero = alt.Chart(pd.DataFrame({"gap": [0]})).mark_rule(strokeDash=[4, 3]).encode(x="gap:Q")
         panels.append(alt.layer(zero, interval, dot).properties(title=str(group), width=240))
@@ -55,7 +55,7 @@ def _name_gaps(gaps: pd.DataFrame) -> Any:
     return alt.concat(*panels, columns=2).properties(
         title=alt.TitleParams(
             "What a name changes in the labels",
-            subtitle=f"Yes-rate with the group's names minus {reference} names, same text; intervals by vignette",
+            subtitle=f"Yes-rate with the group's names minus {reference} names, same text; 95% intervals",
         )
     )
 
@@ -80,7 +80,7 @@ def _dialect_bars(dialect_gaps: pd.DataFrame) -> Any:
     return alt.layer(bar, interval).properties(
         title=alt.TitleParams(
             "What a dialect changes in the labels",
-            subtitle=f"Yes-rate of {marked} texts minus {unmarked} texts of the same content; t intervals over texts",
+            subtitle=f"Yes-rate of {marked} texts minus {unmarked} texts of the same content; 95% intervals",
         )
     )
 
@@ -88,17 +88,18 @@ def _dialect_bars(dialect_gaps: pd.DataFrame) -> Any:
 def _missing_bars(missing: pd.DataFrame) -> Any:
     import altair as alt
 
-    data = missing[missing["task"] == "all tasks"][["paradigm", "group", "rate", "ci_low", "ci_high", "missing", "n"]]
-    data = data.assign(**{name: data[name] * 100 for name in ("rate", "ci_low", "ci_high")})
-    base = alt.Chart(data).encode(y=alt.Y("group:N", title=None, sort=None))
-    bar = base.mark_bar().encode(
-        x=alt.X("rate:Q", title="missing judgments (%)", scale=alt.Scale(domainMin=0)),
-        tooltip=["group", "rate", "missing", "n"],
+    data = missing[missing["task"] == "all tasks"][["paradigm", "group", "rate", "missing", "n"]]
+    bar = (
+        alt.Chart(data.assign(rate=data["rate"] * 100))
+        .mark_bar()
+        .encode(
+            y=alt.Y("group:N", title=None, sort=None),
+            x=alt.X("rate:Q", title="missing judgments (%)", scale=alt.Scale(domainMin=0)),
+            tooltip=["group", "rate", "missing", "n"],
+        )
     )
-    interval = base.mark_rule(strokeWidth=2).encode(x="ci_low:Q", x2="ci_high:Q")
     return (
-        alt.layer(bar, interval)
-        .facet(row=alt.Row("paradigm:N", title=None))
+        bar.facet(row=alt.Row("paradigm:N", title=None))
         .resolve_scale(y="independent")
         .properties(
             title=alt.TitleParams("Judgments without an answer", subtitle="by the group of the text, over all tasks")

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from markedness.stats.crossed import Crossed
+from markedness.stats.inference import Floats
+
 Codes = NDArray[np.int64]
+Labels = NDArray[np.object_]
 REASONS = ("refusal", "unparsed", "truncated", "failed")
 """Why a judgment is missing: columns of the pairs, one of each side."""
 
@@ -37,20 +44,162 @@ def codes(pairs: pd.DataFrame, name: str) -> Codes:
     return np.where(np.isin(found, empty), -1, found).astype(np.int64)
 
 
-def name_pairs(pairs: pd.DataFrame) -> Codes:
-    """Codes of the two names of each pair; -1 where one is not known."""
-    name, reference = codes(pairs, "name"), codes(pairs, "reference_name")
-    return np.where((name < 0) | (reference < 0), -1, name * (reference.max(initial=0) + 1) + reference)
+@dataclass(frozen=True)
+class Matched:
+    """Pairs of texts of one paradigm with their judgments on all tasks."""
+
+    cells: pd.DataFrame
+    """Group, reference, task and facts of each cell."""
+    differences: Floats
+    """Shape (4, pairs of texts, cells): `delta`, `lost`, `low` and `high`."""
+    factors: Mapping[str, Labels]
+    """Factor -> cluster of each pair of texts."""
+    groups: Labels
+    missing_column: str = ""
+    """A column of clusters that the data lack."""
+
+    @property
+    def delta(self) -> Floats:
+        """Answer of the marked text minus that of the unmarked one, in [-1, 1]; NaN where one is missing."""
+        return np.asarray(self.differences[0])
+
+    @property
+    def lost(self) -> Floats:
+        """Share of missing judgments of the marked text minus that of the unmarked one; NaN where not asked."""
+        return np.asarray(self.differences[1])
+
+    @property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """`delta` with every missing judgment at its least and at its most for the marked text."""
+        return self.differences[2], self.differences[3]
+
+    @property
+    def valence(self) -> Floats:
+        """1, -1 or 0 of each cell."""
+        known = "valence" in self.cells
+        return self.cells["valence"].to_numpy(dtype=float) if known else np.zeros(len(self.cells))
+
+    @property
+    def reference(self) -> str:
+        """What the cells are compared with; "" when not all with one group."""
+        found = self.cells["reference"].unique()
+        return str(found[0]) if len(found) == 1 else ""
+
+    @property
+    def n(self) -> int:
+        """Judgments of pairs with both answers."""
+        return int(np.isfinite(self.delta).sum())
+
+    @property
+    def n_missing(self) -> int:
+        """Judgments of pairs that lack an answer."""
+        return int(np.isfinite(self.lost).sum()) - self.n
+
+    @property
+    def missing_share(self) -> float:
+        """Of the judgments of pairs, those that lack an answer; NaN without any."""
+        asked = self.n + self.n_missing
+        return self.n_missing / asked if asked else float("nan")
+
+    @property
+    def empty(self) -> bool:
+        """Whether there are no pairs."""
+        return not self.delta.size
+
+    def crossed(self, values: Floats) -> Crossed:
+        """Values of the pairs by cell, and their clusters, for the engine."""
+        kept = np.isfinite(values).any(axis=1)
+        factors = {name: labels[kept] for name, labels in self.factors.items()}
+        return Crossed(values[kept], factors, self.groups[kept])
+
+    def only(self, cells: NDArray[np.bool_]) -> Matched:
+        """Some cells, and the pairs that were asked in one of them."""
+        kept = np.isfinite(self.lost[:, cells]).any(axis=1)
+        factors = {name: labels[kept] for name, labels in self.factors.items()}
+        table = self.cells[cells].reset_index(drop=True)
+        return Matched(table, self.differences[:, kept][:, :, cells], factors, self.groups[kept], self.missing_column)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Matched]) -> Matched:
+        """Several paradigms as one; a pair of one has a cluster of its own in the factors of another."""
+        if not parts:
+            return cls(pd.DataFrame({"reference": []}), np.zeros((4, 0, 0)), {}, np.zeros(0, dtype=object))
+        if len(parts) == 1:
+            return parts[0]
+        names = max((part.factors for part in parts), key=len)
+        factors = {
+            name: np.concatenate([part.factors.get(name, next(iter(part.factors.values()))) for part in parts])
+            for name in names
+        }
+        table = pd.concat([part.cells for part in parts], ignore_index=True)
+        missing = next((part.missing_column for part in parts if part.missing_column), "")
+        return cls(
+            table,
+            _diagonal([part.differences for part in parts]),
+            factors,
+            np.concatenate([part.groups for part in parts]),
+            missing,
+        )
 
 
-def exchangeable_units(pairs: pd.DataFrame) -> Codes:
-    """Codes of what is flipped as one: a pair of texts with all the tasks it was judged on."""
-    dialect = pairs["paradigm"].astype(object).eq("dialect").any()
-    code = np.zeros(len(pairs), dtype=np.int64)
-    for name in ("group", "pair", "vignette", *(() if dialect else ("iteration", "gender"))):
+def matched(pairs: pd.DataFrame) -> Matched:
+    """The pairs of one paradigm as arrays; rows of featurize."""
+    marked, unmarked = (
+        pairs[["n" + side, *(reason + side for reason in REASONS)]].sum(axis=1) for side in ("", "_reference")
+    )
+    code, table = cells(pairs)
+    both = ((marked > 0) & (unmarked > 0)).to_numpy(dtype=bool)
+    pairs, code = pairs[both].reset_index(drop=True), code[both]
+    dialect = bool(pairs["paradigm"].astype(object).eq("dialect").any())
+    factors, missing_column = _factors(pairs, dialect)
+    unit = np.zeros(len(pairs), dtype=np.int64)
+    names = ("group", "pair", "vignette", *(() if dialect else ("iteration", "gender", "name", "reference_name")))
+    for name in names:
         part = codes(pairs, name) + 1
-        code = pd.factorize(code * (int(part.max(initial=0)) + 1) + part)[0].astype(np.int64)
-    return code
+        unit = pd.factorize(unit * (int(part.max(initial=0)) + 1) + part)[0].astype(np.int64)
+    first = np.zeros(int(unit.max(initial=-1)) + 1, dtype=np.int64)
+    first[unit[::-1]] = np.arange(len(pairs))[::-1]
+    made = np.full((4, len(first), len(table)), np.nan)
+    made[:, unit, code] = _differences(pairs)
+    if missing_column:
+        factors = {"pair": np.arange(len(pairs)).astype(str).astype(object)}
+    groups = pairs["group"].to_numpy(dtype=object)[first]
+    return Matched(table, made, {name: labels[first] for name, labels in factors.items()}, groups, missing_column)
+
+
+def _factors(pairs: pd.DataFrame, dialect: bool) -> tuple[dict[str, Labels], str]:
+    """Clusters of each row, and the first factor that is not known of every row."""
+    if dialect:
+        pair = "pair" if (codes(pairs, "pair") >= 0).all() else "vignette"
+        return {"pair": ("dialect " + pairs[pair].astype(str)).to_numpy(dtype=object)}, ""
+    found: dict[str, Labels] = {}
+    for name in ("name", "reference_name", "vignette"):
+        if len(pairs) and (codes(pairs, name) < 0).any():
+            return {}, name
+        found[name] = pairs[name].to_numpy(dtype=object) if name in pairs else np.empty(0, dtype=object)
+    return found, ""
+
+
+def _differences(pairs: pd.DataFrame) -> Floats:
+    """`Matched.differences` of each row, shape (4, rows)."""
+    yes, answered, lost = (
+        np.array([pairs[[f"{name}{side}" for name in which]].sum(axis=1) for side in ("", "_reference")], dtype=float)
+        for which in (("yes",), ("n",), REASONS)
+    )
+    asked = answered + lost
+    least, most, missing = yes / asked, (yes + lost) / asked, lost / asked
+    delta = pairs["delta"].to_numpy(dtype=float)
+    return np.array([delta, missing[0] - missing[1], least[0] - most[1], most[0] - least[1]])
+
+
+def _diagonal(blocks: Sequence[Floats]) -> Floats:
+    """Arrays along the diagonal of the last two axes, NaN elsewhere."""
+    made = np.full((4, sum(block.shape[1] for block in blocks), sum(block.shape[2] for block in blocks)), np.nan)
+    row = column = 0
+    for block in blocks:
+        made[:, row : row + block.shape[1], column : column + block.shape[2]] = block
+        row, column = row + block.shape[1], column + block.shape[2]
+    return made
 
 
 def mean(values: NDArray[np.float64]) -> float:

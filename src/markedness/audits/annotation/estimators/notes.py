@@ -15,7 +15,7 @@ CONSTANT = 0.95
 YES_TO_ALL, NO_TO_ALL = 0.65, 0.1
 """Yes-rates above (below) this on favorable and unfavorable tasks: the answer does not depend on the question."""
 FEW_PAIRS = 30
-"""Below this many pairs the t-test of answers 0 and 1 is approximate."""
+"""Pairs of a cell that a note calls few."""
 
 
 def notes(
@@ -37,7 +37,7 @@ def notes(
     if gaps["n_pairs"].any() and gaps["n_pairs"].median() < FEW_PAIRS:
         yield (
             f"Half of the group-and-task cells rest on {int(gaps['n_pairs'].median())} pairs or fewer: only very "
-            "large gaps can be found, and the t-test is approximate for answers of 0 and 1; p_exact is exact."
+            "large gaps can be found."
         )
     lost = int(gaps["missing"].sum())
     if lost:
@@ -68,7 +68,7 @@ def _on_answers(paradigm: str, table: pd.DataFrame, n: pd.Series) -> Iterator[st
     if constant:
         yield (
             f"In {constant} of {len(table)} cells of the {paradigm} paradigm every pair differs by the same amount "
-            "(mostly 0), so that t and p are not defined; the gap is valid, and p_exact tests it."
+            "(mostly 0), so that the t of the paper is not defined; p exchanges signs and is."
         )
     good, bad = (mean(_yes_rates(table[table["valence"] == valence])) for valence in (1, -1))
     if (good > YES_TO_ALL and bad > YES_TO_ALL) or (good < NO_TO_ALL and bad < NO_TO_ALL):

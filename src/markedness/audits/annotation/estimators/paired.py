@@ -1,4 +1,4 @@
-"""Paired gaps, many cells at once: tests, cluster-robust intervals, sign-flip nulls, directional consistency.
+"""Paired gaps as published, many cells at once: tests, effect sizes, directional consistency.
 
 A *cell* is one estimate: a group and a task. All functions take one row per matched pair with the number of
 its cell and sum by `numpy.bincount`, so that millions of pairs and hundreds of cells take seconds.
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 def published_paired_tests(
     delta: ArrayLike, cell: ArrayLike, n_cells: int, confidence_level: float = 0.95
 ) -> pd.DataFrame:
-    """One-sample t-test of the paired differences of each cell, and the exact sign test beside it.
+    """One-sample t-test of the paired differences of each cell.
 
     Parameters
     ----------
@@ -35,16 +35,12 @@ def published_paired_tests(
         ``n_pairs`` (both there); ``gap``, mean difference, positive: the marked group gets yes more often; ``se``
         = sd / sqrt(n); ``t``, ``p`` (two-sided, n - 1 degrees of freedom), ``ci_low``, ``ci_high``: NaN with fewer than
         two pairs or when all differences are equal (no spread to test against; the gap stays); ``n_up``,
-        ``n_down``, pairs with a difference above and below 0; ``p_exact``, two-sided binomial test of ``n_up`` against
-        ``n_down`` at 1/2, which for answers 0 and 1 is McNemar's exact test and the exact sign-flip test: it
-        is also defined where t is not, and is 1 when no pair differs, NaN without pairs.
+        ``n_down``, pairs with a difference above and below 0.
 
     References
     ----------
-    Törnberg (2026), SI, "Statistical analysis". McNemar (1947), Psychometrika 12:153-157.
+    Törnberg (2026), SI, "Statistical analysis".
     """
-    from scipy import stats
-
     delta, cell = _present(delta, cell)
     n = np.bincount(cell, minlength=n_cells)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -58,56 +54,22 @@ def published_paired_tests(
     p, low, high = _t_interval(mean, se, n - 1, confidence_level)
     up = np.bincount(cell[delta > 0], minlength=n_cells)
     down = np.bincount(cell[delta < 0], minlength=n_cells)
-    exact = np.minimum(1.0, 2 * stats.binom.cdf(np.minimum(up, down), up + down, 0.5))
-    exact = np.where(n == 0, np.nan, np.where(up + down == 0, 1.0, exact))
     return pd.DataFrame(
         {"n_pairs": n, "gap": mean, "se": se, "t": t, "p": p, "ci_low": low, "ci_high": high,
-         "n_up": up, "n_down": down, "p_exact": exact}
+         "n_up": up, "n_down": down}
     )  # fmt: skip
 
 
-def clustered_intervals(
-    delta: ArrayLike, cell: ArrayLike, cluster: ArrayLike, n_cells: int, confidence_level: float = 0.95
-) -> pd.DataFrame:
-    """Cluster-robust interval of each cell's mean difference.
+def published_corrected(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Benjamini-Hochberg over the cells that t could test, as published; NaN stays NaN and does not count."""
+    from scipy import stats
 
-    se^2 = G / (G - 1) * sum over clusters of (sum of (delta - mean) in it)^2 / n^2, with t at G - 1 degrees of
-    freedom: the CR1 sandwich of a mean. Pairs of one cluster (vignette, pair of names) may resemble each other.
-
-    Parameters
-    ----------
-    delta, cell, n_cells, confidence_level
-        As in `published_paired_tests`.
-    cluster
-        Shape (n,); codes >= 0, or -1 where it is not known: such pairs are left out.
-
-    Returns
-    -------
-    DataFrame, one row per cell
-        ``n_clusters``, ``se``, ``ci_low``, ``ci_high``, ``p``; NaN with fewer than two clusters or no spread between
-        them. The interval is around the mean of the pairs whose cluster is known.
-
-    References
-    ----------
-    Cameron & Miller (2015), Journal of Human Resources 50:317-372, equations 11 and 12.
-    """
-    cluster = np.asarray(cluster)
-    known = cluster >= 0
-    delta, cell, cluster = _present(np.asarray(delta)[known], np.asarray(cell)[known], cluster[known])
-    n = np.bincount(cell, minlength=n_cells)
-    n_labels = int(cluster.max()) + 1 if len(cluster) else 1
-    codes, keys = pd.factorize(cell.astype(np.int64) * n_labels + cluster)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.bincount(cell, weights=delta, minlength=n_cells) / n
-        sums = np.bincount(codes, weights=delta - mean[cell], minlength=len(keys))
-        cell_of_key = (keys // n_labels).astype(np.int64)
-        groups = np.bincount(cell_of_key, minlength=n_cells)
-        squares = np.bincount(cell_of_key, weights=sums**2, minlength=n_cells)
-        squares[squares <= (1e-12 * n) ** 2] = 0.0
-        se = np.sqrt(groups / (groups - 1) * squares) / n
-        se[(groups < 2) | (squares == 0)] = np.nan
-    p, low, high = _t_interval(mean, se, groups - 1, confidence_level)
-    return pd.DataFrame({"n_clusters": groups, "se": se, "ci_low": low, "ci_high": high, "p": p})
+    p = np.asarray(p_values, dtype=float)
+    adjusted = np.full(p.shape, np.nan)
+    tested = ~np.isnan(p)
+    if tested.any():
+        adjusted[tested] = stats.false_discovery_control(p[tested], method="bh")
+    return adjusted
 
 
 def welch_from_counts(
@@ -141,49 +103,6 @@ def cohens_h(p1: ArrayLike, p2: ArrayLike) -> NDArray[np.float64]:
     """
     first, second = (2 * np.arcsin(np.sqrt(np.asarray(p, dtype=np.float64))) for p in (p1, p2))
     return np.asarray(first - second, dtype=np.float64)
-
-
-def sign_flip_sizes(
-    delta: ArrayLike, cell: ArrayLike, unit: ArrayLike, n_cells: int, n_permutations: int, rng: np.random.Generator
-) -> tuple[float, NDArray[np.float64]]:
-    """Mean absolute gap over cells, and its distribution when marked and unmarked are swapped at random within pairs.
-
-    Parameters
-    ----------
-    delta, cell, n_cells
-        As in `published_paired_tests`.
-    unit
-        Shape (n,); codes >= 0 of what is flipped as one: the pair, with all the tasks it was judged on.
-    n_permutations
-        Flips.
-    rng
-        Seeded generator.
-
-    Returns
-    -------
-    size, null
-        The observed mean over cells with a pair of |mean difference|, in [0, 1], and ``n_permutations`` draws of
-        it under the null. ``size`` is above 0 without any effect, so it is read against ``null``. NaN without pairs.
-    """
-    values, cells, units = _present(delta, cell, unit)
-    if not len(values):
-        return np.nan, np.full(n_permutations, np.nan)
-    n = np.bincount(cells, minlength=n_cells)
-    some = n > 0
-
-    def size(signed: NDArray[Any], of_cell: NDArray[Any]) -> float:
-        sums = np.bincount(of_cell, weights=signed, minlength=n_cells)
-        return float(np.mean(np.abs(sums[some]) / n[some]))
-
-    observed = size(values, cells)
-    differs = values != 0  # the others add nothing, whatever their sign
-    values, cells = values[differs], cells[differs]
-    codes, labels = pd.factorize(units[differs])
-    null = np.empty(n_permutations)
-    for draw in range(n_permutations):
-        signs = rng.integers(0, 2, size=len(labels), dtype=np.int8) * 2 - 1
-        null[draw] = size(values * signs[codes], cells)
-    return observed, null
 
 
 def published_directional_consistency(gaps: pd.DataFrame, by: list[str]) -> pd.DataFrame:

@@ -1,139 +1,180 @@
-"""The Scores of one paradigm."""
+"""The Scores: gaps by valence and beyond sampling error, names, dialects and missing judgments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
-from markedness.audits.annotation.estimators.cells import (
-    REASONS,
-    Codes,
-    cells,
-    codes,
-    exchangeable_units,
-    mean,
-    name_pairs,
-)
-from markedness.audits.annotation.estimators.paired import published_paired_tests, sign_flip_sizes
+from markedness.audits.annotation import SPEC
+from markedness.audits.annotation.estimators.cells import Matched, cells, matched, mean, of_paradigm
+from markedness.audits.annotation.estimators.paired import published_paired_tests
+from markedness.audits.annotation.estimators.params import Params
+from markedness.records import FeatureTables
 from markedness.results import NAN, Score
-from markedness.stats.resampling import multinomial_weights, percentile_interval
+from markedness.stats.crossed import Claim
+from markedness.stats.inference import Floats, adjusted, claim
+
+FAMILY = len(SPEC.headline)
+VALENCES = {"positive": 1, "negative": -1}
+"""Item of a key -> valence of the tasks: favorable to the person, unfavorable."""
+CLUSTERED = {
+    "names": "t over crossed clusters (name, reference name, vignette left out in turn)",
+    "dialect": "t over pairs of texts",
+}
+SIZE = {
+    "names": "products of differences that share no name, reference name or vignette; F of squared sums over products "
+    "within clusters",
+    "dialect": "products of differences of different texts; F of squared sums over squares",
+}
+FLIPPED = "where few differ or none share a cluster, signs of whole clusters exchanged"
 
 
-class Draws(NamedTuple):
-    """How often, and at which level."""
+@dataclass(frozen=True)
+class Asked:
+    """What every Score is made with."""
 
     confidence_level: float
-    n_resamples: int
-    n_permutations: int
     rng: np.random.Generator
 
+    def score(self, key: str, found: Claim, of: Matched, **about: str) -> Score:
+        """The Score of one claim of one paradigm; counts are those of the cells it rests on."""
+        made = claim(
+            key, found.estimate, found.spread, found.null, family=FAMILY, confidence_level=self.confidence_level,
+            method=f"{about['method']}; {FLIPPED}", missing_column=of.missing_column, n=of.n, n_missing=of.n_missing,
+            unit="judgments of pairs", positive=about["positive"], comparable=True, group=about.get("group", ""),
+            reference=of.reference,
+        )  # fmt: skip
+        if found.detectable is None or of.missing_column:
+            return made
+        return replace(made, detectable=found.detectable)
 
-def paradigm_scores(pairs: pd.DataFrame, gaps: pd.DataFrame, paradigm: str, draws: Draws) -> list[Score]:
-    """The Scores of one paradigm, and for names the favorable gap of each group.
+
+def scores(features: FeatureTables, params: Params, rng: np.random.Generator) -> list[Score]:
+    """Every Score of one model, the headline first.
 
     Parameters
     ----------
-    pairs
-        Matched pairs of the paradigm, rows of featurize.
-    gaps
-        Its table of gaps.
-    paradigm
-        "names" or "dialect": the second part of the keys.
-    draws
-        Levels and numbers of draws.
+    features
+        ``pairs``: matched pairs, rows of featurize.
+    params
+        Of evaluate.
+    rng
+        Seeded generator of exchanged signs.
     """
-    code, table = cells(pairs)
-    n_permutations, rng = draws.n_permutations, draws.rng
-    size, null = sign_flip_sizes(pairs["delta"], code, exchangeable_units(pairs), len(table), n_permutations, rng)
-    reached = int((null >= size - 1e-12).sum())
-    means, resampled = _resampled_means(pairs, code, len(table), draws)
-    answered = pairs[["n", "n_reference"]].to_numpy().sum()
-    asked = answered + pairs[[f"{reason}{side}" for reason in REASONS for side in ("", "_reference")]].to_numpy().sum()
-    n = int(pairs["delta"].notna().sum())
-    counted = Score("", NAN, n=n, n_missing=len(pairs) - n, unit="pairs", comparable=True)
-    valence = _valences(table)
+    asked = Asked(params.confidence_level, rng)
+    parts = {paradigm: matched(of_paradigm(features["pairs"], paradigm)) for paradigm in ("names", "dialect")}
+    names, dialect = parts["names"], parts["dialect"]
     found = [
-        replace(
-            counted, key=f"gap_size.{paradigm}", estimate=size, null_mean=mean(null),
-            p=NAN if np.isnan(size) else (1 + reached) / (1 + len(null)),
-            positive="labels depend on the group that a text suggests",
-            method="marked and unmarked swapped within pairs, all tasks of a pair together",
+        *_gaps(asked, names, "names", "gap"),
+        _size(asked, names, "names", "gap_size.excess", "a mean squared gap above 0: some labels depend on the group"),
+        _size(
+            asked, replace(names, differences=_centred(names.differences)), "names", "gap_size.specific",
+            "a mean squared gap above 0 after the mean shift of a pair over all tasks is taken out",
         ),
-        _favorable(counted, f"favorable_gap.{paradigm}", means, resampled, valence, draws.confidence_level),
-        Score(
-            f"significant_share.{paradigm}", float(gaps["significant"].mean()) if len(gaps) else NAN, n=len(gaps),
-            unit="cells", method="as published", positive="some labels depend significantly on the group",
+        *_gaps(asked, dialect, "dialect", "dialect_gap"),
+        _size(
+            asked, dialect, "dialect", "dialect_gap_size.excess",
+            "a mean squared gap above 0: some labels depend on the dialect",
         ),
-        Score(
-            f"missing_share.{paradigm}", float(1 - answered / asked) if asked else NAN, n=int(asked),
-            unit="judgments", positive="some judgments are missing",
-        ),
+        _missing(asked, "missing.difference", parts),
+        *_details(asked, parts),
     ]  # fmt: skip
-    for group in table["group"].unique() if paradigm == "names" else ():
-        own = pairs["group"].astype(object) == group
-        n = int(pairs.loc[own, "delta"].notna().sum())
-        reference = str(table.loc[table["group"] == group, "reference"].iloc[0])
-        about = replace(counted, n=n, n_missing=int(own.sum()) - n, group=str(group), reference=reference)
-        of_group = np.where(table["group"] == group, valence, 0)
-        found.append(_favorable(about, f"favorable_gap.{group}", means, resampled, of_group, draws.confidence_level))
-    return found
+    return list(_bounded(adjusted(found, SPEC.headline), parts))
 
 
-def point_scores(pairs: Mapping[str, pd.DataFrame]) -> dict[str, float]:
-    """Mean absolute and favorable gap of each paradigm: key -> estimate; pairs may be repeated."""
+def point_scores(features: FeatureTables) -> dict[str, float]:
+    """The gaps by valence of any pairs, repeated ones included: key -> estimate."""
     found: dict[str, float] = {}
-    for paradigm, part in pairs.items():
+    for paradigm, measure in (("names", "gap"), ("dialect", "dialect_gap")):
+        part = of_paradigm(features["pairs"], paradigm)
         code, table = cells(part)
-        means = published_paired_tests(part["delta"], code, len(table))["gap"].to_numpy()
-        found[f"gap_size.{paradigm}"] = mean(np.abs(means))
-        found[f"favorable_gap.{paradigm}"] = _favorable_mean(means, _valences(table))
+        gaps = published_paired_tests(part["delta"], code, len(table))["gap"].to_numpy()
+        valence = table["valence"].to_numpy(dtype=float) if "valence" in table else np.zeros(len(table))
+        found |= {f"{measure}.{item}": mean(gaps[valence == sign]) for item, sign in VALENCES.items()}
     return found
 
 
-def _favorable(
-    about: Score,
-    key: str,
-    means: NDArray[np.float64],
-    resampled: NDArray[np.float64],
-    valence: NDArray[np.float64],
-    confidence_level: float,
-) -> Score:
-    """Mean of valence x gap over cells, with an interval from resampled vignettes."""
-    low, high = percentile_interval([_favorable_mean(row, valence) for row in resampled], confidence_level)
-    return replace(
-        about, key=key, estimate=_favorable_mean(means, valence), ci_low=low, ci_high=high,
-        method="vignettes resampled", positive="favorable labels are given more often to the marked group",
+def _gaps(asked: Asked, of: Matched, paradigm: str, measure: str) -> Iterator[Score]:
+    for item, sign in VALENCES.items():
+        own = of.only(of.valence == sign)
+        yield asked.score(
+            f"{measure}.{item}", _mean(own, own.delta, asked.rng), own, method=CLUSTERED[paradigm],
+            positive=f"{'un' if sign < 0 else ''}favorable labels are given more often to the marked group",
+        )  # fmt: skip
+
+
+def _size(asked: Asked, of: Matched, paradigm: str, key: str, positive: str) -> Score:
+    found = Claim() if of.empty else of.crossed(of.delta).excess(asked.rng, FAMILY)
+    return asked.score(key, found, of, method=SIZE[paradigm], positive=positive)
+
+
+def _missing(asked: Asked, key: str, parts: Mapping[str, Matched], group: str = "") -> Score:
+    """Share of missing judgments, marked minus unmarked, mean over cells of the paradigms with enough pairs."""
+    there = {name: part for name, part in parts.items() if not part.empty}
+    enough = {name: part for name, part in there.items() if part.crossed(part.lost).singles} or there
+    of = Matched.joined(list(enough.values()))
+    return asked.score(
+        key, _mean(of, of.lost, asked.rng), of, group=group,
+        positive="judgments of the marked group are missing more often",
+        method="missing shares of the two texts of a pair compared, "
+        + "; ".join(CLUSTERED[name] for name in enough),
     )  # fmt: skip
 
 
-def _resampled_means(
-    pairs: pd.DataFrame, code: Codes, n_cells: int, draws: Draws
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean difference of each cell, and the same with vignettes resampled: shape (n_resamples, n_cells)."""
-    means = published_paired_tests(pairs["delta"], code, n_cells)["gap"].to_numpy()
-    cluster = codes(pairs, "vignette") if "vignette" in pairs else name_pairs(pairs)
-    delta = pairs["delta"].to_numpy(dtype=float)
-    there = ~np.isnan(delta) & (cluster >= 0)
-    labels, names = pd.factorize(cluster[there])
-    if len(names) < 2:
-        return means, np.full((draws.n_resamples, n_cells), np.nan)
-    place, size = labels * n_cells + code[there], len(names) * n_cells
-    sums = np.bincount(place, weights=delta[there], minlength=size).reshape(len(names), n_cells)
-    n = np.bincount(place, minlength=size).reshape(len(names), n_cells)
-    weights = multinomial_weights(len(names), draws.n_resamples, draws.rng).astype(float)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return means, (weights @ sums) / (weights @ n)
+def _details(asked: Asked, parts: Mapping[str, Matched]) -> Iterator[Score]:
+    """Scores beside the headline: favorable gaps, and each marked group's."""
+    positive = "favorable labels are given more often to the marked group"
+    for paradigm, of in parts.items():
+        yield asked.score(
+            f"favorable_gap.{paradigm}", _mean(of, of.delta, asked.rng, of.valence), of, method=CLUSTERED[paradigm],
+            positive=positive,
+        )  # fmt: skip
+        yield Score(
+            f"missing_share.{paradigm}", of.missing_share, n=of.n + of.n_missing, unit="judgments of pairs",
+            positive="some pairs lack a judgment",
+        )  # fmt: skip
+    names = parts["names"]
+    for group in dict.fromkeys(names.cells["group"]):
+        own = names.only((names.cells["group"] == group).to_numpy())
+        yield asked.score(
+            f"favorable_gap.{group}", _mean(own, own.delta, asked.rng, own.valence), own, group=str(group),
+            method=CLUSTERED["names"], positive=positive,
+        )  # fmt: skip
+        yield _missing(asked, f"missing.{group}", {"names": own}, str(group))
 
 
-def _favorable_mean(means: NDArray[np.float64], valence: NDArray[np.float64]) -> float:
-    """Mean of valence x gap over the cells whose task has a valence."""
-    return mean((means * valence)[valence != 0])
+def _mean(of: Matched, values: Floats, rng: np.random.Generator, signs: Floats | None = None) -> Claim:
+    """Mean over cells of sign x cell mean; cells of sign 0 do not count."""
+    weights = np.ones(values.shape[1]) if signs is None else signs
+    if of.empty or not weights.any():
+        return Claim()
+    return of.crossed(values).weighted(weights / np.abs(weights).sum(), rng, FAMILY)
 
 
-def _valences(table: pd.DataFrame) -> NDArray[np.float64]:
-    return table["valence"].to_numpy(dtype=float) if "valence" in table else np.zeros(len(table))
+def _centred(differences: Floats) -> Floats:
+    """`Matched.differences`, each pair's mean over its tasks taken out of ``delta``; NaN for a pair with one task."""
+    delta = differences[0]
+    there = np.isfinite(delta)
+    n = there.sum(axis=1, keepdims=True)
+    shift = np.nan_to_num(delta).sum(axis=1, keepdims=True) / np.maximum(n, 1)
+    return np.concatenate([np.where(there & (n > 1), delta - shift, NAN)[None], differences[1:]])
+
+
+def _bounded(found: list[Score], parts: Mapping[str, Matched]) -> Iterator[Score]:
+    """Where missing judgments differ by group, the gaps say between which values they would lie with all of them."""
+    of_measure = {"gap": parts["names"], "dialect_gap": parts["dialect"]}
+    differ = next(score.p_adjusted for score in found if score.key == "missing.difference") < 0.05
+    for score in found:
+        of = of_measure.get(score.measure)
+        if not differ or of is None or not of.n_missing or score.missing:
+            yield score
+            continue
+        own = of.only(of.valence == VALENCES[score.item])
+        low, high = (mean(own.crossed(bound).mean) for bound in own.bounds)
+        yield replace(
+            score,
+            method=f"{score.method}; missing judgments differ by group: whatever they would have been, the estimate "
+            f"lies in [{low:.2f}, {high:.2f}]",
+        )

@@ -1,0 +1,208 @@
+"""Scripted models at the level of matched pairs, whose truth is known: what calibrate draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from markedness.audits.base import World
+from markedness.records import FeatureTables
+
+Floats = NDArray[np.float64]
+GROUPS = ("Arab", "Asian", "Black", "Hispanic")
+TASKS = {"hireable": 1, "leader": 1, "aggressive": -1, "poor": -1}
+"""Task -> valence, of the default study."""
+RATES = {"hireable": 0.6, "leader": 0.45, "aggressive": 0.35, "poor": 0.4}
+DIALECT_TASKS = {
+    "professional_tone": ("introduction", 1),
+    "educated_speaker": ("introduction", 1),
+    "angry": ("message", -1),
+}
+OF_NAMES = ("gap.positive", "gap.negative", "gap_size.excess", "gap_size.specific")
+OF_DIALECT = ("dialect_gap.positive", "dialect_gap.negative", "dialect_gap_size.excess")
+MISSING = "missing.difference"
+# Törnberg (2026), Results and SI "Names paradigm": mean gaps over the 19 models, where the paper prints them.
+NAME_GAPS = {
+    ("Arab", "hireable"): 0.076, ("Asian", "hireable"): 0.030, ("Black", "hireable"): 0.031,
+    ("Hispanic", "hireable"): -0.001, ("Asian", "leader"): -0.032, ("Hispanic", "leader"): -0.023,
+    ("Black", "aggressive"): 0.012, ("Arab", "poor"): 0.012, ("Hispanic", "poor"): 0.022,
+}  # fmt: skip
+# Törnberg (2026), Figure 2.
+DIALECT_GAPS = {"professional_tone": -0.774, "educated_speaker": -0.688, "angry": 0.153}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes and spreads of one world; the default study unless said otherwise."""
+
+    pairs: int = 40
+    names: int = 20
+    """Of each group and gender."""
+    vignettes: int = 211
+    rates: Mapping[str, float] = field(default_factory=lambda: RATES)
+    name: float = 0.1
+    """Standard deviation of a name's shift on all tasks."""
+    name_task: float = 0.05
+    """Of its shift on single tasks."""
+    vignette: float = 0.1
+    """Of a text's shift, whatever the name."""
+    side: float = 0.0
+    """Of a text's shift for marked names alone: a phrase that fits some names better."""
+    yes_bias: float = 0.0
+    """Shift of all marked names on all tasks."""
+    gaps: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    missing: tuple[float, float] = (0.0, 0.0)
+    """Share of missing judgments of marked and unmarked texts, on average."""
+    missing_name: float = 0.0
+    """Standard deviation of a name's share."""
+    texts: int = 8
+    """Pairs of texts of each kind."""
+    text: float = 0.1
+    """Standard deviation of a text's shift in one of its dialects."""
+    dialect_gaps: Mapping[str, float] = field(default_factory=dict)
+
+
+def worlds() -> Sequence[World]:
+    """Worlds without an effect of group or dialect but with dependence, and two with the paper's effects."""
+    every = (*OF_NAMES, *OF_DIALECT, MISSING)
+    crossed = Setting(pairs=300)
+    return [
+        _world("blind", "The default study: texts, names and tasks differ, groups do not.", Setting(), every),
+        _world(
+            "constant", "As blind, with the same answer to 96 % of the texts: few pairs differ.",
+            Setting(rates=dict.fromkeys(TASKS, 0.04), name=0.0, name_task=0.0, vignette=0.0), every,
+        ),
+        _world(
+            "names_shared", "300 pairs from 160 marked and 40 unmarked names: names of sd 0.1 come back in many pairs.",
+            crossed, every,
+        ),
+        _world(
+            "few_names", "240 pairs from 10 names a group and 24 vignettes, of which some fit marked names better.",
+            Setting(pairs=240, names=5, vignettes=24, name_task=0.1, side=0.1), every,
+        ),
+        _world(
+            "yes_bias", "Marked names get yes 0.15 more often on every task: a shift, no stereotype.",
+            Setting(pairs=300, yes_bias=0.15), ("gap_size.specific", *OF_DIALECT, MISSING),
+        ),
+        _world(
+            "missing_by_name", "A quarter of the judgments is missing, of some names more than of others.",
+            Setting(pairs=120, missing=(0.25, 0.25), missing_name=0.15), every,
+        ),
+        _world(
+            "missing_by_group", "Marked texts lack 40 % of the judgments, unmarked ones 10 %; answers do not differ.",
+            Setting(pairs=120, missing=(0.4, 0.1), missing_name=0.05), (*OF_NAMES, *OF_DIALECT),
+        ),
+        _world(
+            "planted", "The paper's mean gaps over its models, with its 3,000 pairs of names and all pairs of texts.",
+            Setting(pairs=3000, gaps=NAME_GAPS, name=0.02, name_task=0.02, texts=20, dialect_gaps=DIALECT_GAPS),
+            (MISSING,), ("gap_size.excess", "gap_size.specific", "dialect_gap.positive", "dialect_gap_size.excess"),
+        ),
+    ]  # fmt: skip
+
+
+def _world(name: str, about: str, setting: Setting, false: tuple[str, ...], planted: tuple[str, ...] = ()) -> World:
+    return World(name, about, partial(_draw, setting), false, planted)
+
+
+def _draw(setting: Setting, rng: np.random.Generator) -> FeatureTables:
+    pairs = pd.concat([_names(setting, rng), _dialects(setting, rng)], ignore_index=True)
+    return {"pairs": pairs.assign(ungrouped=np.int32(0))}
+
+
+def _names(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
+    """Pairs of names: groups take turns, names and vignettes come from shuffled decks."""
+    n, tasks = setting.pairs, list(TASKS)
+    group = np.arange(n) % len(GROUPS)
+    gender = np.arange(n) // len(GROUPS) % 2
+    vignette = _deck(setting.vignettes, n, rng)
+    # Names are numbered by group (the unmarked one last), gender and place.
+    name, reference = np.empty(n, dtype=np.intp), np.empty(n, dtype=np.intp)
+    for of_gender in (0, 1):
+        rows = np.flatnonzero(gender == of_gender)
+        reference[rows] = (len(GROUPS) * 2 + of_gender) * setting.names + _deck(setting.names, len(rows), rng)
+        for of in range(len(GROUPS)):
+            own = rows[group[rows] == of]
+            name[own] = (of * 2 + of_gender) * setting.names + _deck(setting.names, len(own), rng)
+    n_names = (len(GROUPS) + 1) * 2 * setting.names
+    shift = rng.normal(0, setting.name, (n_names, 1)) + rng.normal(0, setting.name_task, (n_names, len(tasks)))
+    gaps = np.array([[setting.gaps.get((g, task), 0.0) + setting.yes_bias for task in tasks] for g in GROUPS])
+    text = rng.normal(0, setting.vignette, (setting.vignettes, len(tasks)))[vignette]
+    fits = rng.normal(0, setting.side, (setting.vignettes, len(tasks)))[vignette]
+    rates = np.array([setting.rates[task] for task in tasks])
+    lack = rng.normal(0, setting.missing_name, n_names)
+    sides: dict[str, NDArray[np.int32]] = {}
+    for suffix, own, more, missing in (
+        ("", name, gaps[group] + fits, setting.missing[0]), ("_reference", reference, 0.0, setting.missing[1]),
+    ):  # fmt: skip
+        y = rng.random((n, len(tasks))) < rates + text + shift[own] + more
+        lost = rng.random((n, len(tasks))) < (missing + lack[own])[:, None]
+        sides |= _judged(y & ~lost, ~lost, suffix)
+    about = {
+        "paradigm": "names", "group": np.array(GROUPS)[group], "reference": "White", "iteration": np.arange(n) // 30,
+        "pair": np.arange(n).astype(str), "vignette": np.char.add("v", vignette.astype(str)),
+        "gender": np.array(["female", "male"])[gender], "name": np.char.add("n", name.astype(str)),
+        "reference_name": np.char.add("n", reference.astype(str)),
+    }  # fmt: skip
+    return _table(about, TASKS, sides)
+
+
+def _dialects(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
+    """Pairs of texts, each asked once in each dialect."""
+    n, made = setting.texts, []
+    for kind in ("introduction", "message"):
+        valences = {task: valence for task, (of, valence) in DIALECT_TASKS.items() if of == kind}
+        content = rng.normal(0, setting.text, (n, 1))
+        gap = np.array([setting.dialect_gaps.get(task, 0.0) for task in valences])
+        # A planted gap lies around the middle, so that both rates are rates.
+        sides: dict[str, NDArray[np.int32]] = {}
+        for suffix, more in (("", gap / 2), ("_reference", -gap / 2)):
+            y = rng.random((n, len(valences))) < 0.5 + content + rng.normal(0, setting.text, (n, 1)) + more
+            sides |= _judged(y, np.ones_like(y), suffix)
+        pair = np.array([f"{kind}-{place}" for place in range(n)])
+        about = {
+            "paradigm": "dialect",
+            "group": "AAVE",
+            "reference": "SAE",
+            "iteration": 0,
+            "pair": pair,
+            "vignette": pair,
+        }
+        made.append(_table(about, valences, sides))
+    return pd.concat(made, ignore_index=True)
+
+
+def _judged(yes: NDArray[np.bool_], answered: NDArray[np.bool_], suffix: str) -> dict[str, NDArray[np.int32]]:
+    """Counts of one side, as featurize makes them; what is missing is unparsed."""
+    none = np.zeros(yes.size, dtype=np.int32)
+    counts = {"n": answered, "yes": yes, "unparsed": ~answered}
+    found = {f"{name}{suffix}": values.ravel().astype(np.int32) for name, values in counts.items()}
+    return found | {f"{name}{suffix}": none for name in ("refusal", "truncated", "failed")}
+
+
+def _table(
+    about: Mapping[str, object], valences: Mapping[str, int], sides: Mapping[str, NDArray[np.int32]]
+) -> pd.DataFrame:
+    """One row per pair and task."""
+    n = len(np.asarray(about["pair"]))
+    repeated = {
+        name: np.repeat(
+            np.broadcast_to(np.asarray(values, dtype=object if isinstance(values, str) else None), n), len(valences)
+        )
+        for name, values in about.items()
+    }
+    table = pd.DataFrame({**repeated, **sides})
+    table["task"] = np.tile(np.array(list(valences), dtype=object), n)
+    table["valence"] = np.tile(list(valences.values()), n)
+    with np.errstate(invalid="ignore"):
+        table["delta"] = table["yes"] / table["n"] - table["yes_reference"] / table["n_reference"]
+    return table.assign(margin=np.nan, margin_reference=np.nan)
+
+
+def _deck(size: int, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """``n`` cards of a deck that is shuffled again each time all were dealt."""
+    return np.concatenate([rng.permutation(size) for _ in range(-(-n // size) or 1)])[:n]
