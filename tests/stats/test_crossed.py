@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from markedness.stats.crossed import Crossed
-from markedness.stats.inference import flip_test, spread
+from markedness.stats.flips import flip_test
+from markedness.stats.inference import spread
 
 Floats = NDArray[np.float64]
 

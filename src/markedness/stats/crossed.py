@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from markedness.results import NAN
+from markedness.stats.flips import flip_test
 from markedness.stats.inference import (
     ALPHA,
     MIN_CLUSTERS,
@@ -33,7 +34,6 @@ from markedness.stats.inference import (
     Spread,
     draws_needed,
     effective,
-    flip_test,
     spread,
 )
 
