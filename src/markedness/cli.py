@@ -291,6 +291,35 @@ def literature(params: ParamsFile = Path("literature.yaml")) -> None:
         raise typer.Exit(1)
 
 
+@app.command()
+def calibrate(
+    audit: Annotated[list[str] | None, typer.Option(help="Only this audit; may be repeated.")] = None,
+    size: Annotated[str, typer.Option(help="Worlds of this size: quick or standard.")] = "quick",
+    worlds: Annotated[int, typer.Option(min=2, help="Worlds of each cell.")] = 400,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/calibration.md"),
+    keep: Annotated[Path, typer.Option(help="Where drawn worlds are kept: a stopped run goes on.")] = Path(
+        "results/calibration"
+    ),
+) -> None:
+    """Draw worlds of known truth; count effects found that are not there, and intervals that hold."""
+    from markedness import calibration
+    from markedness.audits import spec
+
+    names = audit or list(AUDITS)
+    for name in names:
+        spec(name)
+    table = calibration.calibrate(names, size, keep / size, worlds)
+    if table.empty:
+        raise AuditError(f"none of {', '.join(names)} has worlds of size '{size}'")
+    about = {(cell.audit, cell.world.name): cell.world.about for cell in calibration.cells(names, size)}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(calibration.page(table, about, size), encoding="utf-8")
+    table.to_csv(keep / f"{size}.csv", index=False)
+    flagged = int(table["flagged"].sum())
+    tell(f"calibrate: {len(table)} cells, {flagged} not held, in {out}")
+    raise typer.Exit(1 if flagged else 0)
+
+
 def main() -> None:
     """Exit status: 0 done, 1 done with failures that the output names, 2 wrong use or params."""
     from markedness.credentials import hide

@@ -6,7 +6,7 @@ Works on tables alone; `markedness.study` reads and writes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -15,22 +15,21 @@ import numpy as np
 import pandas as pd
 
 from markedness.records import FeatureTables, Unsupported
-from markedness.stats.resampling import multinomial_weights
-from markedness.stats.score_difference import Difference, bootstrap_difference, jackknife_difference
+from markedness.results import Score
+from markedness.stats import inference
 
-Scores = Callable[[FeatureTables], Mapping[str, float]]
-"""features -> the headline estimates; rows of a cluster drawn twice stand twice."""
+Scores = Callable[[FeatureTables], Sequence[Score]]
+"""features -> Scores with the influences of their clusters."""
 
 DIFFERENCE_COLUMNS = (
-    "audit", "score", "model_a", "model_b", "a", "b", "difference", "ci_low", "ci_high", "standard_error", "p",
-    "p_adjusted", "n_clusters", "method", "correction", "note",
+    "audit", "score", "model_a", "model_b", "a", "b", "difference", "ci_low", "ci_high", "p", "p_adjusted",
+    "detectable", "n_clusters", "method", "correction", "note",
 )  # fmt: skip
 OVERLAP_COLUMNS = ("kind", "group", "model_a", "model_b", "n_a", "n_b", "n_shared", "jaccard", "shared")
 REPLICATION_COLUMNS = (
     "model_a", "model_b", "n", "hits", "share", "share_ci_low", "share_ci_high", "expected", "chi2", "p", "same_sign",
     "sampling_share",
 )  # fmt: skip
-_BLOCKS = 10
 CORRECTIONS = {"holm": "Holm", "fdr_bh": "Benjamini-Hochberg"}
 
 
@@ -42,75 +41,68 @@ class Comparison:
     features: Mapping[str, FeatureTables | Unsupported]
     scores: Scores
     table: str
-    """The table whose clusters are drawn."""
+    """The table whose clusters are shared or not."""
     cluster: str
-    n_resamples: int = 200
-    bootstrap_from: int = 30
-    blocks_below: int = 5
-    confidence_level: float = 0.95
+    headline: Sequence[str]
+    controls: Collection[str] = ()
+    """Scripted models: their differences are a family of their own."""
     correction: str = "holm"
-    seed: Sequence[int] = (0,)
-    _replicates: dict[tuple[str, tuple[Any, ...]], pd.DataFrame] = field(default_factory=dict)
+    confidence_level: float = 0.95
+    _made: dict[tuple[str, tuple[Any, ...]], dict[str, Score]] = field(default_factory=dict)
 
     def differences(self) -> pd.DataFrame:
-        """A row per pair of models and score, `DIFFERENCE_COLUMNS`: ``a - b`` on the clusters that both have.
+        """A row per pair of models and comparable headline Score, `DIFFERENCE_COLUMNS`: ``a - b``.
 
-        With at least ``bootstrap_from`` shared clusters the standard error is that of a bootstrap that draws the
-        same clusters for both models, else that of a jackknife; both with a t interval. Fewer than
-        ``blocks_below`` clusters say nothing of other ones: then blocks of answers are left out, and the interval
-        is one for these clusters asked again. p is corrected over all pairs and scores of the audit.
+        Both Scores are made on the clusters that both models were asked; each model is scored once for each such set,
+        so that the cost grows with the models. The test is of equal Scores: the difference over its standard error,
+        clusters paired. p is corrected over all pairs and Scores of the audit, scripted controls apart.
         """
         rows = [row for a, b in combinations(self.features, 2) for row in self._pair(a, b)]
         table = pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS))
-        return corrected(table, self.correction)
+        return corrected(table, self.correction, self.controls)
 
     def _pair(self, a: str, b: str) -> list[dict[str, Any]]:
-        base = {"audit": self.audit, "model_a": a, "model_b": b, "method": "none", "note": ""}
+        base = {"audit": self.audit, "model_a": a, "model_b": b, "method": "none", "note": "", "n_clusters": 0}
         for name in (a, b):
             if reason := self._reason(name):
-                note = f"{name} has nothing to compare ({reason})"
-                return [{**base, "score": "", "n_clusters": 0, "note": note}]
+                return [{**base, "score": "", "note": f"{name} has nothing to compare ({reason})"}]
         known = set(self._rows(b)[self.cluster].dropna())
         shared = tuple(sorted({c for c in self._rows(a)[self.cluster].dropna() if c in known}, key=str))
-        n = len(shared)
-        if not n:
-            return [{**base, "score": "", "n_clusters": 0, "note": f"no {self.cluster} in common"}]
-        by_block = n < self.blocks_below and all("sample" in self._rows(name) for name in (a, b))
-        first, second = self._scored(a, shared, by_block), self._scored(b, shared, by_block)
+        if not shared:
+            return [{**base, "score": "", "note": f"no {self.cluster} in common"}]
+        first, second = self._scored(a, shared), self._scored(b, shared)
         rows = []
-        for score in [name for name in first.columns if name in second.columns]:
-            x, y = _same_length(first[score].to_numpy(float), second[score].to_numpy(float))
-            found = self._interval(x - y, n)
-            note = self._note(n, by_block)
-            if np.isnan(found.p) and not np.isnan(found.standard_error):
-                note = "; ".join(filter(None, (note, "the same whatever is left out: no interval")))
+        for key in self.headline:
+            if key not in first or key not in second or not (first[key].comparable and second[key].comparable):
+                continue
+            made = inference.difference(first[key], second[key], self.confidence_level)
+            known_p = math.isfinite(made.p)
             rows.append(
                 {
-                    **base, "score": score, "a": x[0], "b": y[0], "difference": found.estimate, "ci_low": found.low,
-                    "ci_high": found.high, "standard_error": found.standard_error, "p": found.p, "n_clusters": n,
-                    "method": self._method(n, by_block), "note": note,
+                    **base, "score": key, "a": first[key].estimate, "b": second[key].estimate,
+                    "difference": made.estimate, "ci_low": made.ci_low, "ci_high": made.ci_high, "p": made.p,
+                    "detectable": made.detectable, "n_clusters": max(made.clusters.values(), default=len(shared)),
+                    "method": made.method, "note": "" if known_p else self._why(first[key], second[key]),
                 }
             )  # fmt: skip
         return rows
 
-    def _method(self, n: int, by_block: bool) -> str:
-        if by_block:
-            return "jackknife over blocks of answers, t interval"
-        if n == 1:
-            return "none"
-        return "bootstrap over clusters, t interval" if self._bootstraps(n) else "jackknife over clusters, t interval"
-
-    def _note(self, n: int, by_block: bool) -> str:
-        if by_block:
-            return f"only {n} {self.cluster} in common: the interval holds for asking these again, not for others"
-        return "one cluster: no interval" if n == 1 else ""
+    @staticmethod
+    def _why(first: Score, second: Score) -> str:
+        """Why a difference has no test."""
+        for score in (first, second):
+            if score.missing:
+                return "not measured in one of the two"
+            if not score.has_interval:
+                return f"too few clusters: {score.method}"
+        return "the same whatever is left out: no interval"
 
     def _tables(self, model: str) -> FeatureTables:
         found = self.features[model]
         return {} if isinstance(found, Unsupported) else found
 
     def _rows(self, model: str) -> pd.DataFrame:
-        """The rows whose clusters are drawn."""
+        """The rows whose clusters are compared."""
         return self._tables(model).get(self.table, pd.DataFrame())
 
     def _reason(self, model: str) -> str:
@@ -120,58 +112,30 @@ class Comparison:
             return found.reason
         return "" if self.cluster in self._rows(model) else f"no {self.cluster}"
 
-    def _bootstraps(self, n_clusters: int) -> bool:
-        return n_clusters >= self.bootstrap_from
-
-    def _interval(self, values: np.ndarray, n_clusters: int) -> Difference:
-        if self._bootstraps(n_clusters):
-            return bootstrap_difference(values[0], values[1:], n_clusters, self.confidence_level)
-        return jackknife_difference(values[0], values[1:], self.confidence_level)
-
-    def _scored(self, model: str, shared: tuple[Any, ...], by_block: bool) -> pd.DataFrame:
-        """Scores on the shared clusters (row 0), then on each resample; the same resamples for every model."""
-        key = (model, (*shared, by_block))
-        if key not in self._replicates:
+    def _scored(self, model: str, shared: tuple[Any, ...]) -> dict[str, Score]:
+        """Scores on the shared clusters."""
+        key = (model, shared)
+        if key not in self._made:
             table = self._rows(model)
-            table = table[table[self.cluster].isin(shared)]
-            # A block holds a tenth of the answers to each prompt for each group, by their number.
-            units = table["sample"].mod(_BLOCKS) if by_block else table[self.cluster]
-            order = range(_BLOCKS) if by_block else shared
-            codes = units.map({unit: i for i, unit in enumerate(order)}).to_numpy(float)
-            rows = [found for i in range(len(order)) if len(found := np.flatnonzero(codes == i)) or not by_block]
-            weights = np.vstack([np.ones((1, len(rows)), dtype=int), self._weights(len(rows))])
-            made = [self._score(model, table, rows, row) for row in weights]
-            self._replicates[key] = pd.DataFrame(made)
-        return self._replicates[key]
-
-    def _weights(self, n: int) -> np.ndarray:
-        """How often each cluster stands in each resample."""
-        if self._bootstraps(n):
-            return multinomial_weights(n, self.n_resamples, np.random.default_rng([*self.seed, n]))
-        return 1 - np.eye(n, dtype=int) if n > 1 else np.empty((0, n), dtype=int)
-
-    def _score(self, model: str, table: pd.DataFrame, rows: list[np.ndarray], weights: np.ndarray) -> dict[str, float]:
-        places = np.concatenate([np.tile(rows[i], weights[i]) for i in np.flatnonzero(weights)])
-        drawn = {**self._tables(model), self.table: table.iloc[places].reset_index(drop=True)}
-        return {name: float(value) for name, value in self.scores(drawn).items()}
+            kept = {**self._tables(model), self.table: table[table[self.cluster].isin(shared)].reset_index(drop=True)}
+            self._made[key] = {score.key: score for score in self.scores(kept)}
+        return self._made[key]
 
 
-def _same_length(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks that only one model has, because it gave more answers, are left out of the spread."""
-    n = min(len(x), len(y))
-    return x[:n], y[:n]
+def corrected(table: pd.DataFrame, correction: str, controls: Collection[str] = ()) -> pd.DataFrame:
+    """Fill p_adjusted and correction.
 
-
-def corrected(table: pd.DataFrame, correction: str) -> pd.DataFrame:
-    """Fill p_adjusted and correction; tests that could not be made are no members of the family."""
-    from statsmodels.stats.multitest import multipletests
-
-    tested = table["p"].notna()
-    n = int(tested.sum())
-    table["p_adjusted"] = np.nan
-    if n:
-        table.loc[tested, "p_adjusted"] = multipletests(table.loc[tested, "p"].astype(float), method=correction)[1]
-    table["correction"] = f"{CORRECTIONS[correction]} over {n} tests: all pairs of models and scores of this audit"
+    Holm over the tests that were made, Benjamini-Hochberg with the others at p = 1. Pairs with a scripted control are a
+    family of their own: what scripts do must not change what is said of models.
+    """
+    table["p_adjusted"], table["correction"] = np.nan, ""
+    scripted = table[["model_a", "model_b"]].isin(list(controls)).any(axis=1)
+    for family, which in ((scripted, "pairs with a scripted control"), (~scripted, "pairs of models")):
+        tests = f"{CORRECTIONS[correction]} over {int(table.loc[family, 'p'].notna().sum())} tests"
+        adjust = inference.holm if correction == "holm" else inference.benjamini_hochberg
+        table.loc[family, "p_adjusted"] = adjust(table.loc[family, "p"].astype(float))
+        table.loc[family & table["p"].isna(), "p_adjusted"] = np.nan
+        table.loc[family, "correction"] = f"{tests}: all {which} and scores of this audit"
     return table
 
 

@@ -29,14 +29,8 @@ class CompareParams(Strict):
     """``compare``: pairs of models on the same audit."""
 
     confidence_level: float = Field(default=0.95, gt=0, lt=1)
-    n_resamples: int = Field(default=200, ge=10)
-    """Bootstrap replicates of a headline score, where there are clusters enough for a bootstrap."""
-    bootstrap_from: int = Field(default=30, ge=2)
-    """Shared clusters from which the standard error is a bootstrap's; below it a jackknife's."""
-    blocks_below: int = Field(default=5, ge=2)
-    """Below so many shared clusters blocks of answers are left out in their place: see `markedness.compare`."""
     correction: Literal["holm", "fdr_bh"] = "holm"
-    """Over all pairs of models and headline scores of one audit."""
+    """Over all pairs of models and headline scores of one audit, scripted controls apart."""
 
 
 class ReportParams(Strict):

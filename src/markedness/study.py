@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from markedness import audits
-from markedness.audits.base import PointScores
+from markedness.audits.base import AuditSpec
 from markedness.audits.homogeneity.replication import Replication, replication, single_axis
 from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effects, replications, word_overlap
 from markedness.files import StoreError
-from markedness.lm.config import CorpusModel
+from markedness.lm.config import CorpusModel, ScriptedModel
 from markedness.lm.progress import tell
 from markedness.params import Params
 from markedness.records import FeatureTables, Strict, Unsupported
 from markedness.reporting.results import Result, read
-from markedness.results import words
+from markedness.results import Score, words
 from markedness.store import Store
 from markedness.tracked import AuditRun, DataSet, ModelRun
 from markedness.working_tree import main_tree
@@ -111,27 +112,31 @@ def _tables(results: dict[tuple[str, str], Result], stem: str) -> dict[str, pd.D
 
 
 def _differences(params: Params, features: dict[str, dict[str, FeatureTables | Unsupported]]) -> pd.DataFrame:
-    settings = params.compare
+    controls = {model for model in params.run if isinstance(params.model(model), ScriptedModel)}
     found = []
     for place, (audit, tables) in enumerate(features.items()):
         if len(tables) < 2:
             continue
-        spec, stage_params = audits.spec(audit), params.stage(audit, "evaluate")
-        if spec.point_scores is None:
-            continue
+        spec = audits.spec(audit)
         if spec.comparable is not None:
             tables = {**tables, **spec.comparable(_measured(tables))}
+        scored = partial(_scores, spec, params.stage(audit, "evaluate"), (params.seed, place))
+        settings = params.compare
         comparison = Comparison(
-            audit, tables, partial(_point_scores, spec.point_scores, stage_params), spec.table, spec.cluster,
-            **settings.model_dump(), seed=(params.seed, place),
+            audit, tables, scored, spec.table, spec.cluster, spec.headline, controls, settings.correction,
+            settings.confidence_level,
         )  # fmt: skip
         found.append(comparison.differences())
     empty = pd.DataFrame(columns=list(DIFFERENCE_COLUMNS))
     return pd.concat(found, ignore_index=True) if found else empty
 
 
-def _point_scores(scores: PointScores, params: Strict, tables: FeatureTables) -> Mapping[str, float]:
-    return scores(tables, params)
+def _scores(spec: AuditSpec, params: Strict, seed: Sequence[int], tables: FeatureTables) -> Sequence[Score]:
+    """The Scores alone where the audit can make them so, else those of its whole evaluation."""
+    rng = np.random.default_rng([*seed])
+    if spec.scores is not None:
+        return spec.scores(tables, params, rng)
+    return spec.evaluate(tables, params, rng).scores
 
 
 def _measured(features: Mapping[str, FeatureTables | Unsupported]) -> dict[str, FeatureTables]:

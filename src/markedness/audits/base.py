@@ -75,6 +75,8 @@ class World:
     uncovered: tuple[str, ...] = ()
     """Headline keys whose interval generalises over other units than their p, and over others than those that are drawn
     anew here (guise: over verbs, not over attributes): whether it covers the mean over the worlds is not asked."""
+    size: str = "quick"
+    """The size of study that it is of: "quick" worlds are drawn by ``make calibrate``, "standard" ones on demand."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Evaluate params that differ from the default study."""
 

@@ -836,10 +836,10 @@ def contrast_score(
 
 
 def studentised(estimate: Floats, error: Floats) -> Floats:
-    """Estimate over its standard error; beyond +-10^9 where the error is 0 and the estimate is not."""
+    """Estimate over its standard error; +-10^9 where the error is 0 and the estimate is not; NaN for NaN."""
     with np.errstate(invalid="ignore", divide="ignore"):
         t = np.where(error > 1e-12, estimate / error, np.sign(np.where(np.abs(estimate) > 1e-12, estimate, 0)) * 1e9)
-    return np.clip(t, -1e9, 1e9)
+    return np.where(np.isnan(estimate), np.nan, np.clip(t, -1e9, 1e9))
 
 
 def _all_units(weights: Floats, used: NDArray[np.bool_]) -> Floats:

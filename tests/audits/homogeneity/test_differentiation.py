@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
-from numpy.typing import NDArray
 
 from markedness.audits.homogeneity.estimators.differentiation import (
     CategoryCounts,
@@ -10,7 +10,7 @@ from markedness.audits.homogeneity.estimators.differentiation import (
     probability_of_differentiation,
     row_replicates,
 )
-from markedness.audits.homogeneity.estimators.effect_size import EffectSize, cohens_d
+from markedness.audits.homogeneity.estimators.group_differences import PairCounts
 from markedness.stats.resampling import multinomial_weights
 
 
@@ -69,61 +69,50 @@ def test_category_counts_group_of_no_cue_is_left_out() -> None:
     assert [r.cue for r in counts.replicates(counts.clusters == "c", 10, np.random.default_rng(3))] == ["one"]
 
 
-def test_permuted_differences_swap_only_among_names_of_the_same_cues() -> None:
-    counts = two_cues()
-    labels = np.where(counts.clusters == "a", "u", "m")
-    drawn = counts.permuted_differences(labels, ["s"] * 3, "u", ["m"], 200, np.random.default_rng(4))["m"]
-    # c answers in cue one alone, so it keeps its label; a and b swap: two outcomes.
-    # a is u: cue one 1/2 - P_d(b, c: x 5, z 3) = 1/2 - (1 - 34/64), cue two 0 - 0; mean 1/64.
-    # b is u: cue one 3/8 - P_d(a, c: x 6, y 2) = 3/8 - (1 - 40/64) = 0; mean 0.
-    assert set(np.round(drawn, 6)) == {round(1 / 64, 6), 0.0}
+def two_groups() -> PairCounts:
+    """One cue: group 0 has a (x 2) and b (x, y); group 1 has c (x 2) and d (y 2)."""
+    rows = [
+        ("one", "a", "x", 2),
+        ("one", "b", "x", 1),
+        ("one", "b", "y", 1),
+        ("one", "c", "x", 2),
+        ("one", "d", "y", 2),
+    ]
+    return PairCounts(pd.DataFrame(rows, columns=["cue", "cluster", "category", "count"]))
 
 
-def study(
-    first: NDArray[np.float64], second: NDArray[np.float64], rng: np.random.Generator, concentration: float = 40.0
-) -> tuple[CategoryCounts, NDArray[np.str_]]:
-    """One cue: each of 30 names of two groups answers 20 times by shares of its own around its group's (Dirichlet)."""
-    means = np.repeat([first, second], 30, axis=0)
-    counts = np.stack([rng.multinomial(20, rng.dirichlet(concentration * mean)) for mean in means])
-    cluster, category = np.nonzero(counts)
-    made = CategoryCounts(["cue"] * len(cluster), cluster, category, counts[cluster, category])
-    return made, np.repeat(["u", "m"], 30)
+def test_pair_counts_difference_is_of_pairs_of_different_names_by_hand() -> None:
+    whole, left = two_groups().differences(np.array([[0, 0, 1, 1]]), 2)
+    # Group 0: of 2 x 2 pairs of a and b two differ, 1/2; group 1: all four, 1. Without a name no pair is left.
+    assert whole[0, 0, 0] == pytest.approx(-0.5)
+    assert np.isnan(left[0, 0, 0]).all()
 
 
-def interval(counts: CategoryCounts, labels: NDArray[np.str_], rng: np.random.Generator) -> EffectSize:
-    first, second = (next(counts.replicates(labels == v, 200, rng)).drawn for v in "um")
-    return cohens_d(first, second)
+def test_pair_counts_without_a_name_equals_counting_again() -> None:
+    rng = np.random.default_rng(6)
+    rows = [("one", f"n{n}", f"c{c}", k) for n in range(8) for c in range(5) if (k := int(rng.integers(0, 4)))]
+    table = pd.DataFrame(rows, columns=["cue", "cluster", "category", "count"])
+    codes = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    counts = PairCounts(table)
+    _, left = counts.differences(codes[None], 2)
+    for place, name in enumerate(counts.names):
+        fewer = PairCounts(table[table["cluster"].ne(name)])
+        by_hand, _ = fewer.differences(np.delete(codes, place)[None], 2)
+        assert left[0, 0, 0, place] == pytest.approx(by_hand[0, 0, 0])
 
 
-@pytest.mark.slow
-def test_replicates_known_difference_lies_within_its_interval_at_the_nominal_rate() -> None:
-    # Group shares 1/8 each, and 1/4 each: P_d = 7/8 and 3/4, a difference of 1/8. Intervals hold it in about 95 %
-    # of 100 simulations: mean 95, sd 2.2; a percentile interval of 30 clusters is some 2 points short: 93 - 4 * 2.6.
-    covered = 0
-    for seed in range(100):
-        rng = np.random.default_rng(seed)
-        made = interval(
-            *study(np.full(8, 1 / 8), np.r_[np.full(4, 1 / 4), np.full(4, 1e-6)], rng, concentration=200), rng
-        )
-        covered += made.difference_ci_low < 1 / 8 < made.difference_ci_high
-    assert covered >= 82
-
-
-@pytest.mark.slow
-def test_replicates_equal_variety_covers_zero_and_permutations_keep_their_level() -> None:
-    # Equal shares, names that differ: 300 intervals of the difference. A percentile interval of 30 clusters is short
-    # by about 2 points (variance 29/30, normal for t quantile): coverage in [0.93, 0.95], so from
-    # 279 - 4 * 4.4 = 261 to 285 + 4 * 3.8 = 300; that none misses has a chance of 0.95^300 = 2e-7.
-    # The permutation p-value is exact: P(p <= 0.05) = 2/40 of 300: mean 15, sd 3.8; at most 15 + 4 sd = 30.
-    mean = np.array([0.4, 0.25, 0.15, 0.1, 0.06, 0.04])
-    covered = small = 0
-    for seed in range(300):
-        rng = np.random.default_rng(seed)
-        counts, labels = study(mean, mean, rng)
-        made = interval(counts, labels, rng)
-        covered += made.difference_ci_low < 0 < made.difference_ci_high
-        first, second = (next(counts.replicates(labels == v, 2, rng)).sample for v in "um")
-        null = counts.permuted_differences(labels, np.zeros(60), "u", ["m"], 39, rng)["m"]
-        small += (1 + (np.abs(null) >= abs(first - second)).sum()) / 40 <= 0.05
-    assert 261 <= covered < 300
-    assert small <= 30
+def test_pair_counts_does_not_depend_on_the_number_of_answers() -> None:
+    rng = np.random.default_rng(7)
+    shares = rng.dirichlet(np.ones(6), size=20)
+    truth = 1 - (np.square(shares.sum(axis=0)) - np.square(shares).sum(axis=0)).sum() / (20 * 19)
+    for n in (2, 40):
+        made = []
+        for _ in range(300):
+            counts = np.stack([rng.multinomial(n, share) for share in shares])
+            name, category = np.nonzero(counts)
+            table = pd.DataFrame(
+                {"cue": "one", "cluster": name, "category": category, "count": counts[name, category]}
+            ).sort_values("cluster")
+            cue = PairCounts(table).cues[0]
+            made.append(cue.without_each(np.ones((1, 20)))[0][0])
+        assert np.mean(made) == pytest.approx(truth, abs=4 * np.std(made) / np.sqrt(300))

@@ -48,7 +48,6 @@ SPEC = AuditSpec(
     complete_corpus_ref="generate:complete_corpus",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
-    point_scores_ref="evaluate:point_scores",
     comparable_ref="evaluate:comparable",
     across_ref="evaluate:across",
 )

@@ -33,12 +33,13 @@ SPEC = AuditSpec(
     cluster="cluster",
     headline=(
         "pd_difference.marked",
-        "pd.mean",
-        "noncompliance.share",
+        "replication.ceiling",
+        "noncompliance.difference",
     ),
     features={
         "answers": columns(text="prompt_id group cue cluster kind category status", whole="count", flag="empty kept"),
     },
     complete_corpus_ref="generate:complete_corpus",
-    point_scores_ref="evaluate:point_scores",
+    scores_ref="estimators.scores:scores",
+    worlds_ref="worlds:worlds",
 )

@@ -68,6 +68,5 @@ SPEC = AuditSpec(
         "unread": columns(text="kind measure"),
     },
     complete_corpus_ref="design.corpus_prompts:complete_corpus",
-    point_scores_ref="evaluate:point_scores",
     scores_ref="estimators.scores:scores",
 )

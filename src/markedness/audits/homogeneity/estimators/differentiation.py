@@ -6,14 +6,14 @@ Source: Lee & Lai, Probability of Differentiation Reveals Brittleness of Homogen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.stats.resampling import multinomial_weights, permute_within
+from markedness.stats.resampling import multinomial_weights
 
 
 def probability_of_differentiation(counts: ArrayLike) -> NDArray[np.float64]:
@@ -37,33 +37,6 @@ def probability_of_differentiation(counts: ArrayLike) -> NDArray[np.float64]:
     total = counts.sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(1 - np.einsum("...i,...i->...", counts, counts) / np.square(total))
-
-
-def sample_differentiation(
-    cells: NDArray[np.intp], categories: NDArray[np.intp], counts: NDArray[np.float64], n_cells: int
-) -> NDArray[np.float64]:
-    """P_d of each cell of a long table of counts, without a matrix of cells x categories.
-
-    Parameters
-    ----------
-    cells, categories, counts
-        Shape (n,) each: number of answers of a cell that are in a category, both given as numbers from 0; several rows
-        may have the same cell and category.
-    n_cells
-        Number of cells.
-
-    Returns
-    -------
-    float array, shape (n_cells,)
-        NaN where a cell has no answers.
-    """
-    n_categories = int(categories.max(initial=0)) + 1
-    occurring, place = np.unique(cells * n_categories + categories, return_inverse=True)
-    sums = np.bincount(place, counts)
-    totals = np.bincount(occurring // n_categories, sums, n_cells)
-    squares = np.bincount(occurring // n_categories, sums**2, n_cells)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(1 - squares / np.square(totals), dtype=np.float64)
 
 
 def cluster_replicates(counts: Any, weights: ArrayLike) -> NDArray[np.float64]:
@@ -174,51 +147,3 @@ class CategoryCounts:
             if key not in weights:
                 weights[key] = multinomial_weights(len(own), n_resamples, rng)
             yield Replicates(cue, cluster_replicates(counts, weights[key]), sample, n, len(own))
-
-    def permuted_differences(
-        self,
-        labels: ArrayLike,
-        strata: ArrayLike,
-        unmarked: str,
-        marked: Sequence[str],
-        n_permutations: int,
-        rng: np.random.Generator,
-    ) -> dict[str, NDArray[np.float64]]:
-        """Differences of P_d, unmarked minus marked, averaged over cues, under permuted labels of the clusters.
-
-        Parameters
-        ----------
-        labels
-            Shape (clusters,): the group of each.
-        strata
-            Shape (clusters,): labels are permuted within a stratum, among clusters that answer in the same cues.
-        unmarked, marked
-            The reference, and the groups compared with it.
-        n_permutations, rng
-            Permutations; seeded generator.
-
-        Returns
-        -------
-        dict
-            Marked group -> shape (n_permutations,); NaN where no cue has answers of both.
-        """
-        answers_in = np.zeros((len(self.clusters), len(self.cues)), dtype=bool)
-        for place, (codes, _) in enumerate(self.cues.values()):
-            answers_in[codes, place] = True
-        same_cues = pd.factorize(pd.Series([row.tobytes() for row in np.packbits(answers_in, axis=1)]))[0]
-        blocks = pd.factorize(np.asarray(strata), use_na_sentinel=False)[0] * (same_cues.max() + 1) + same_cues
-        values = np.asarray(labels, dtype=object)
-        drawn = np.stack([permute_within(values, blocks, rng) for _ in range(n_permutations)])
-        differences: dict[str, list[NDArray[np.float64]]] = {value: [] for value in marked}
-        for codes, matrix in self.cues.values():
-            by_value = {v: cluster_replicates(matrix, drawn[:, codes] == v) for v in (unmarked, *marked)}
-            for value in marked:
-                differences[value].append(by_value[unmarked] - by_value[value])
-        return {value: _mean_present(np.stack(cues)) for value, cues in differences.items()}
-
-
-def _mean_present(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean along axis 0 of the values that are not NaN; NaN where all are."""
-    present = np.isfinite(values)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(present, values, 0.0).sum(axis=0) / present.sum(axis=0))

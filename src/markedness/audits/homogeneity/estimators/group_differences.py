@@ -1,130 +1,395 @@
-"""Differences in P_d averaged over cues, with an interval by resampled names and a null by permuted labels."""
+"""Differences in P_d between groups from pairs of answers of different names: unbiased whatever the size.
+
+P_d of a group in a cue is the share of pairs of answers from two different names that are in different categories.
+Within a name answers resemble each other, so pairs of one name say nothing of the group; and unlike one minus the sum
+of squared shares (Lee & Lai, equation 1), the share of pairs does not grow with the number of answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from markedness.audits.homogeneity.estimators.differentiation import CategoryCounts
-from markedness.audits.homogeneity.estimators.groups import Bootstrap, compared
+from markedness.audits.homogeneity.replication import effect_to_correlation
 from markedness.records import Axes
-from markedness.results import NAN
-from markedness.stats.multiplicity import benjamini_hochberg
-from markedness.stats.resampling import percentile_interval
+from markedness.stats.inference import (
+    Codes,
+    Exchange,
+    Floats,
+    LeaveOut,
+    Null,
+    Spread,
+    draws_needed,
+    exchange_test,
+    spread,
+    studentised,
+)
+
+_BATCH = 2_000_000
+
+
+@dataclass(frozen=True)
+class Cue:
+    """The answers to one cue."""
+
+    name: str
+    names: Codes
+    """Shape (names here,): which names answered, as indices into `PairCounts.names`."""
+    matrix: Any
+    """Sparse counts, shape (names here, categories)."""
+
+    def without_each(self, weights: Floats) -> tuple[Floats, Floats]:
+        """P_d among the names of weight 1, shape (draws,), and without each of these names, (draws, names here).
+
+        With T answers, n_i of name i, of which C_k are in category k (c_ik of name i), the pairs of different names
+        are T^2 - sum n_i^2, and those in one category sum C_k^2 - sum c_ik^2. NaN without such a pair.
+        """
+        n, q, transposed = self._sums
+        by_category = np.asarray((transposed @ weights.T).T)
+        shared = np.asarray((self.matrix @ by_category.T).T)
+        total, alike = weights @ n, np.einsum("dk,dk->d", by_category, by_category)
+        own, pairs = weights @ q, weights @ n**2
+        whole = _share(alike - own, total**2 - pairs)
+        left = _share(
+            alike[:, None] - 2 * shared + q - (own[:, None] - q), (total[:, None] - n) ** 2 - (pairs[:, None] - n**2)
+        )
+        return whole, left
+
+    @cached_property
+    def _sums(self) -> tuple[Floats, Floats, Any]:
+        """Answers of each name, the sum of its squared counts, and the counts by category."""
+        squares = self.matrix.copy()
+        squares.data = squares.data**2
+        ones = np.ones(self.matrix.shape[1])
+        return self.matrix @ ones, squares @ ones, self.matrix.T.tocsr()
+
+
+def _share(alike: Floats, pairs: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(pairs > 0.5, 1 - alike / pairs, np.nan)
+
+
+class PairCounts:
+    """Answers of names in cues.
+
+    Parameters
+    ----------
+    answers
+        cue, cluster (a name within its group), category, count.
+    """
+
+    def __init__(self, answers: pd.DataFrame) -> None:
+        from scipy.sparse import coo_array
+
+        codes, self.names = pd.factorize(answers["cluster"])
+        self.cues: list[Cue] = []
+        category, count = answers["category"].to_numpy(object), answers["count"].to_numpy(float)
+        for cue, places in answers.groupby("cue", sort=False).indices.items():
+            present, row = np.unique(codes[places], return_inverse=True)
+            column, kinds = pd.factorize(category[places], use_na_sentinel=False)
+            matrix = coo_array((count[places], (row, column)), shape=(len(present), len(kinds))).tocsr()
+            self.cues.append(Cue(str(cue), present, matrix))
+
+    def thinned(self, rng: np.random.Generator) -> tuple[PairCounts, PairCounts]:
+        """Two halves of the answers: each answer goes to one or the other."""
+        halves = (object.__new__(PairCounts), object.__new__(PairCounts))
+        for half in halves:
+            half.names, half.cues = self.names, []
+        for cue in self.cues:
+            first, second = cue.matrix.copy(), cue.matrix.copy()
+            first.data = rng.binomial(cue.matrix.data.astype(int), 0.5).astype(float)
+            second.data = cue.matrix.data - first.data
+            for half, matrix in zip(halves, (first, second), strict=True):
+                half.cues.append(Cue(cue.name, cue.names, matrix))
+        return halves
+
+    def differences(self, codes: Codes, n_groups: int) -> tuple[Floats, Floats]:
+        """P_d of group 0 minus that of each other group in each cue, and the same without each name.
+
+        Parameters
+        ----------
+        codes
+            Shape (draws, names): group of each name; names of another code are left out.
+
+        Returns
+        -------
+        differences
+            Shape (draws, groups - 1, cues); NaN where one of the groups has no pair.
+        without
+            Shape (draws, groups - 1, cues, names).
+        """
+        draws, n_names = codes.shape
+        whole = np.full((draws, n_groups, len(self.cues)), np.nan)
+        left = np.full((draws, n_groups, len(self.cues), n_names), np.nan)
+        for place, cue in enumerate(self.cues):
+            for group in range(n_groups):
+                inside = codes[:, cue.names] == group
+                made, without = cue.without_each(inside.astype(float))
+                whole[:, group, place] = made
+                left[:, group, place] = made[:, None]
+                left[:, group, place, cue.names] = np.where(inside, without, made[:, None])
+        return whole[:, :1] - whole[:, 1:], left[:, :1] - left[:, 1:]
 
 
 @dataclass(frozen=True)
 class GroupDifference:
-    """A marked value against the unmarked value of its axis, or the mean of several."""
+    """A marked value against the unmarked value of its axis, or the mean over all marked values."""
 
     axis: str
     group: str
     reference: str
     estimate: float
     """P_d of the unmarked minus P_d of the marked group; positive: the marked group has less variety."""
-    replicates: NDArray[np.float64]
-    """The difference in each resample of names; empty where a group has a single name."""
-    null: NDArray[np.float64]
-    """The difference after each permutation of the names' labels; empty as above."""
+    spread: Spread
+    null: Null
     n_names: int
     n_cues: int
 
-    def bounds(self, confidence_level: float) -> dict[str, float]:
-        """ci_low, ci_high, null_low, null_high (percentiles) and p; NaN without replicates or null.
 
-        p is the two-sided permutation p-value (1 + #{abs(null) >= abs(estimate)}) / (1 + n).
-        """
-        low, high = percentile_interval(self.replicates, confidence_level)
-        null_low, null_high = percentile_interval(self.null, confidence_level)
-        extreme = (np.abs(self.null) >= abs(self.estimate) - 1e-12).sum()
-        p = float((1 + extreme) / (1 + len(self.null))) if len(self.null) else NAN
-        return {"ci_low": low, "ci_high": high, "null_low": null_low, "null_high": null_high, "p": p}
+@dataclass(frozen=True)
+class AxisLabels:
+    """One axis: the group of each name, and the values of the other axes."""
+
+    axis: str
+    values: tuple[str, ...]
+    """The unmarked value, then the marked ones that have names."""
+    codes: Codes
+    """Shape (names,): index into ``values``, -1 for none."""
+    strata: NDArray[np.object_]
+    """Shape (names,)."""
 
 
-def group_differences(
-    counts: CategoryCounts,
-    clusters: pd.DataFrame,
-    bootstrap: Bootstrap,
-    axes: Axes,
-    n_permutations: int,
-    rng: np.random.Generator,
-) -> list[GroupDifference]:
-    """Each marked value against the unmarked one, averaged over the cues that both have.
+def axis_labels(names: pd.DataFrame, axes: Axes) -> list[AxisLabels]:
+    """The axes on which an unmarked and a marked value have names.
 
     Parameters
     ----------
-    counts, clusters
-        Answers by name; the axes of each name, in the order of ``counts.clusters``.
-    bootstrap
-        Replicates of all groups.
-    axes
-        Axes that ``clusters`` has. Labels of one axis are permuted among names that share their other values.
-    n_permutations, rng
-        Permutations; seeded generator.
+    names
+        One name a row, in the order of `PairCounts.names`: the axes.
     """
     found = []
     for axis, words in axes.items():
-        pairs = {
-            value: [(a, b) for group, _, a, b in compared(bootstrap) if (group.axis, group.name) == (axis, value)]
-            for value in words.marked
-        }
-        marked = [value for value in words.marked if pairs[value]]
-        if not marked:
+        own = names[axis].astype(str)
+        values = [value for value in (words.unmarked, *words.marked) if own.eq(value).any()]
+        if len(values) < 2 or values[0] != words.unmarked:
             continue
-        strata = clusters[[other for other in axes if other != axis]].astype(str).agg(" ".join, axis=1)
-        nulls = counts.permuted_differences(clusters[axis], strata, words.unmarked, marked, n_permutations, rng)
-        for value in marked:
-            several = [a.drawn - b.drawn for a, b in pairs[value] if min(a.n_clusters, b.n_clusters) > 1]
-            found.append(
-                GroupDifference(
-                    axis,
-                    value,
-                    words.unmarked,
-                    estimate=float(np.mean([a.sample - b.sample for a, b in pairs[value]])),
-                    replicates=np.mean(several, axis=0) if several else np.empty(0),
-                    # A single name cannot be swapped with names that answer more often: it has no null.
-                    null=nulls[value][np.isfinite(nulls[value])] if several else np.empty(0),
-                    n_names=int(clusters[axis].isin([value, words.unmarked]).sum()),
-                    n_cues=len(pairs[value]),
-                )
-            )
+        codes = np.asarray(own.map({value: place for place, value in enumerate(values)}).fillna(-1), dtype=np.intp)
+        others = names[[other for other in axes if other != axis]].astype(str).agg(" ".join, axis=1)
+        found.append(AxisLabels(axis, tuple(values), codes, others.to_numpy(object)))
     return found
 
 
-def mean_difference(differences: Sequence[GroupDifference]) -> GroupDifference:
-    """Mean over marked values, draw by draw; names and cues are those of the largest."""
+def _mean(values: Floats, axis: int) -> Floats:
+    """Mean of the values that are not NaN; NaN where all are."""
+    present = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(present, values, 0.0).sum(axis=axis) / present.sum(axis=axis))
+
+
+def _variance(without: Floats, codes: Codes) -> Floats:
+    """Jackknife variance, shape (draws,), of a value without each name, (draws, names), with each group a stratum."""
+    total = np.zeros(len(without))
+    for group in range(int(codes.max(initial=0)) + 1):
+        inside = (codes == group) & np.isfinite(without)
+        n = np.maximum(inside.sum(axis=1), 1)
+        own = np.where(inside, without, 0.0)
+        mean = own.sum(axis=1) / n
+        total += (n - 1) / n * np.where(inside, (without - mean[:, None]) ** 2, 0.0).sum(axis=1)
+    return total
+
+
+def mean_difference(
+    counts: PairCounts, axes: Sequence[AxisLabels], rng: np.random.Generator, family: int = 1, most: int | None = None
+) -> GroupDifference | None:
+    """The mean over all marked values and cues; None where nothing can be compared.
+
+    Labels of each axis are exchanged among names that share their other values, whatever cues they answered. The
+    statistic is studentised by its delete-one-name jackknife under each exchange, of which there are at most ``most``,
+    by default as many as a family of ``family`` tests needs.
+    """
+    exchanges = [Exchange.of(one.codes, one.strata, one.codes < 0) for one in axes]
+    offsets = [int(one.codes.min(initial=0)) for one in axes]  # Exchange counts labels from 0; -1 is "none"
+    n_marked = sum(len(one.values) - 1 for one in axes)
+
+    def both(drawn: Sequence[Codes]) -> tuple[Floats, Floats, Floats]:
+        estimate: Any = 0.0
+        variance: Any = 0.0
+        without: Any = 0.0
+        for one, codes in zip(axes, drawn, strict=True):
+            whole, left = counts.differences(codes, len(one.values))
+            share = (len(one.values) - 1) / n_marked
+            estimate = estimate + share * _mean(_mean(whole, 2), 1)
+            own = _mean(_mean(left, 2), 1)
+            variance = variance + share**2 * _variance(own, codes)
+            without = without + share * own
+        return estimate, np.sqrt(variance), without
+
+    def draw(n: int) -> Floats:
+        cells = len(counts.names) * max(1, len(counts.cues)) * max(len(one.values) for one in axes)
+        parts, step = [], max(1, _BATCH // cells)
+        for start in range(0, n, step):
+            size = min(step, n - start)
+            drawn = [e.draw(size, rng) + low for e, low in zip(exchanges, offsets, strict=True)]
+            estimate, error, _ = both(drawn)
+            parts.append(np.column_stack([studentised(estimate, error), estimate]))
+        return np.concatenate(parts)
+
+    if not axes:
+        return None
+    (estimate,), error, (without,) = both([one.codes[None, :] for one in axes])
+    observed = float(studentised(np.array([estimate]), error)[0])
+    smallest = float(np.prod([exchange.smallest_p for exchange in exchanges]))
     return GroupDifference(
-        "", "", "",
-        estimate=float(np.mean([one.estimate for one in differences])),
-        replicates=_mean_draws([one.replicates for one in differences]),
-        null=_mean_draws([one.null for one in differences]),
-        n_names=max(one.n_names for one in differences),
-        n_cues=max(one.n_cues for one in differences),
+        "" if len(axes) > 1 else axes[0].axis, "", "", float(estimate),
+        _spread(counts, without, axes),
+        exchange_test(observed, draw, most or draws_needed(family), smallest_p=smallest),
+        int(sum(np.any([one.codes >= 0 for one in axes], axis=0))), len(counts.cues),
     )  # fmt: skip
 
 
-def _mean_draws(draws: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Empty where one of them has no draws."""
-    n = min(map(len, draws))
-    return np.mean([values[:n] for values in draws], axis=0) if n else np.empty(0)
+def _spread(counts: PairCounts, without: Floats, axes: Sequence[AxisLabels]) -> Spread:
+    """Names are the sample, drawn for each crossing of the axes; those of no group have no influence."""
+    used = np.any([one.codes >= 0 for one in axes], axis=0) & np.isfinite(without)
+    cells = [" ".join(values) for values in zip(*(one.strata[used] for one in axes), strict=True)]
+    return spread(
+        _given(without[used]), {"name": counts.names[used]}, [one.codes[used] for one in axes], strata=np.array(cells)
+    )
 
 
-def difference_table(differences: Sequence[GroupDifference], confidence_level: float) -> pd.DataFrame:
-    """One row per difference: comparison, axis, group, reference, difference, bounds, n_cues, p_adjusted.
+def _given(values: Floats) -> LeaveOut:
+    """Leave-one-out values that are known already, one unit a cluster."""
 
-    p_adjusted is p after Benjamini-Hochberg over all rows.
+    def without(codes: Codes, n_clusters: int) -> Floats:
+        made = np.full(n_clusters, np.nan)
+        made[codes] = values
+        return made
+
+    return without
+
+
+def value_differences(
+    counts: PairCounts, axes: Sequence[AxisLabels], rng: np.random.Generator, most: int | None = None
+) -> Iterator[GroupDifference]:
+    """Each marked value against the unmarked one; labels exchanged among the names of the two."""
+    family = sum(len(one.values) - 1 for one in axes)
+    for one in axes:
+        for place, value in enumerate(one.values[1:], 1):
+            codes = np.select([one.codes == 0, one.codes == place], [0, 1], -1).astype(np.intp)
+            pair = AxisLabels(one.axis, (one.values[0], value), codes, np.where(codes < 0, "", one.strata))
+            kept = codes >= 0
+            found = mean_difference(_only(counts, kept), [_of(pair, kept)], rng, family, most)
+            if found is not None:
+                yield replace(found, axis=one.axis, group=value, reference=one.values[0])
+
+
+def _of(labels: AxisLabels, kept: NDArray[np.bool_]) -> AxisLabels:
+    return AxisLabels(labels.axis, labels.values, labels.codes[kept], labels.strata[kept])
+
+
+def _only(counts: PairCounts, kept: NDArray[np.bool_]) -> PairCounts:
+    """The names that are kept; cues that none of them answered are left out."""
+    made = object.__new__(PairCounts)
+    made.names = counts.names[kept]
+    position = np.cumsum(kept) - 1
+    made.cues = []
+    for cue in counts.cues:
+        rows = np.flatnonzero(kept[cue.names])
+        if len(rows):
+            made.cues.append(Cue(cue.name, position[cue.names[rows]], cue.matrix[rows]))
+    return made
+
+
+def cue_differences(counts: PairCounts, codes: Codes) -> pd.DataFrame:
+    """Group 0 minus group 1 in each cue: cue, difference, its jackknife interval and t test over names.
+
+    Returns
+    -------
+    DataFrame
+        cue, difference, difference_ci_low, difference_ci_high, p; NaN where a group has no pairs of names, and bounds
+        and p NaN with fewer than six effective names in a group.
     """
-    rows = [
-        {
-            "comparison": f"{one.reference} v. {one.group}", "axis": one.axis, "group": one.group,
-            "reference": one.reference, "difference": one.estimate, **one.bounds(confidence_level),
-            "n_cues": one.n_cues,
-        }
-        for one in differences
-    ]  # fmt: skip
-    table = pd.DataFrame(rows)
-    return table.assign(p_adjusted=benjamini_hochberg(table["p"])) if len(table) else table
+    whole, left = counts.differences(codes[None, :], 2)
+    rows = []
+    for place, cue in enumerate(counts.cues):
+        here = np.zeros(len(counts.names), dtype=bool)
+        here[cue.names] = True
+        made = spread(
+            _given(left[0, 0, place][here & (codes >= 0)]),
+            {"name": counts.names[here & (codes >= 0)]},
+            codes[here & (codes >= 0)],
+        )
+        estimate = float(whole[0, 0, place])
+        rows.append((cue.name, estimate, *made.interval(estimate), made.p(estimate)))
+    return pd.DataFrame(rows, columns=["cue", "difference", "difference_ci_low", "difference_ci_high", "p"])
+
+
+def ceiling(
+    counts: PairCounts, axes: Sequence[AxisLabels], rng: np.random.Generator, by: str, n_splits: int = 8
+) -> float:
+    """Share of the effects of one half of a study that its other half replicates, by the published criterion.
+
+    Parameters
+    ----------
+    by
+        "name": half of the names of each group against the other half; "sample": half of the answers of each name.
+    n_splits
+        Random splits, over which the share is averaged.
+
+    Returns
+    -------
+    float
+        In [0, 1]; NaN where no effect can be estimated in both halves. The published share of two studies of half the
+        size can hardly be larger.
+    """
+    shares = []
+    for _ in range(n_splits):
+        halves = (counts, counts) if by == "name" else counts.thinned(rng)
+        chosen = _half(axes, rng) if by == "name" else np.ones(len(counts.names), dtype=bool)
+        sides = [chosen, ~chosen] if by == "name" else [chosen, chosen]
+        first, second = (
+            np.concatenate([_effects(half, np.where(side, one.codes, -1), len(one.values)) for one in axes])
+            for half, side in zip(halves, sides, strict=True)
+        )
+        known = np.isfinite(first) & np.isfinite(second)
+        if known.any():
+            shares.append(float(_replicates(first[known], second[known]).mean()))
+    return float(np.mean(shares)) if shares else float("nan")
+
+
+def _half(axes: Sequence[AxisLabels], rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Half of the names that share all their values, the odd one in either half."""
+    cell = pd.factorize(pd.Series(list(zip(*(one.codes.tolist() for one in axes), strict=True))))[0]
+    order = np.lexsort((rng.random(len(cell)), cell))
+    rank = np.empty(len(cell), dtype=np.intp)
+    rank[order] = np.arange(len(cell))
+    within = rank - pd.Series(rank).groupby(cell).transform("min").to_numpy()
+    return np.asarray((within + rng.integers(2, size=int(cell.max()) + 1)[cell]) % 2 == 0)
+
+
+def _effects(counts: PairCounts, codes: Codes, n_groups: int) -> Floats:
+    """Cohen's d of bootstrap replicates, with the jackknife variance in place of theirs; shape (values x cues,)."""
+    whole, left = counts.differences(codes[None, :], n_groups)
+    made = []
+    for value in range(n_groups - 1):
+        keep = np.where((codes == 0) | (codes == value + 1), codes, -1)[None, :]
+        variance = np.array(
+            [_variance(left[:, value, cue], np.where(keep > 0, 1, keep))[0] for cue in range(left.shape[2])]
+        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            made.append(np.where(variance > 0, whole[0, value] / np.sqrt(variance / 2), np.nan))
+    return np.concatenate(made)
+
+
+def _replicates(first: Floats, second: Floats, n_resamples: int = 1000) -> NDArray[np.bool_]:
+    """The published criterion with the published number of replicates."""
+    from scipy.stats import norm
+
+    r = effect_to_correlation(second, n_resamples)
+    margin = norm.ppf(0.975) * (1 - r**2) / np.sqrt(2 * n_resamples - 2)
+    return np.asarray(np.abs(effect_to_correlation(first, n_resamples) - r) <= margin)

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
 from markedness.records import Axes, Status
-from markedness.stats.multiplicity import benjamini_hochberg
-from markedness.stats.resampling import Interval, cluster_bootstrap_mean, permuted_share_test
+from markedness.results import Score
+from markedness.stats import inference
 
 NONCOMPLIANT = [Status.REFUSAL.value, Status.UNPARSED.value, Status.TRUNCATED.value]
 UNANSWERED = [Status.FAILED.value, Status.UNSUPPORTED.value]
 COLUMNS = (
     "axis", "group", "n", "noncompliant", "share", "ci_low", "ci_high", "empty", "missing", "p", "p_adjusted",
 )  # fmt: skip
+METHOD = (
+    "labels of one axis exchanged among whole names that share their other values, studentised; interval by leaving "
+    "out one name"
+)
 
 
-def noncompliance(
-    answers: pd.DataFrame,
-    axes: Axes,
-    n_resamples: int,
-    n_permutations: int,
-    confidence_level: float,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
-    """Share of answers that do not comply, by group, and a permutation test of each axis.
+def noncompliance_difference(answers: pd.DataFrame, axes: Axes, rng: np.random.Generator, family: int) -> Score:
+    """Share of answers that do not comply, marked minus unmarked, averaged over the marked values of all axes."""
+    names, contrasts = _names(answers, axes), []
+    for axis, words in axes.items():
+        others = [names[other].astype(str).to_numpy() for other in axes if other != axis]
+        contrasts.append(inference.Contrast(names[axis].to_numpy(object), words.marked, words.unmarked, others))
+    return inference.contrast_score(
+        "noncompliance.difference", names["bad"], names["answered"], contrasts, rng, cluster="name",
+        clusters=names["cluster"], family=family, method=METHOD, unit="answers", comparable=True,
+        positive="answers about the marked group comply less often",
+    )  # fmt: skip
+
+
+def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rng: np.random.Generator) -> pd.DataFrame:
+    """Share of answers that do not comply, by group, and a test of each marked value against the unmarked one.
 
     Parameters
     ----------
@@ -32,49 +44,60 @@ def noncompliance(
         Counts of all answers, whether kept or not; see featurize.
     axes
         Axes that ``answers`` has.
-    n_resamples, n_permutations, confidence_level, rng
-        For the interval, which resamples names, and the test, which permutes their labels; seeded generator.
+    confidence_level, rng
+        Of the intervals, by leaving out one name; seeded generator of the tests.
 
     Returns
     -------
     DataFrame
-        `COLUMNS`: n (answers received), noncompliant, share in [0, 1] (NaN without answers) with its interval, empty
-        (answers without a letter or digit), missing (no answer), p of the axis, p_adjusted (Benjamini-Hochberg over
-        the axes).
+        `COLUMNS`: n (answers received), noncompliant, share in [0, 1] (NaN without answers) with its interval (NaN with
+        fewer than six names), empty (answers without a letter or digit), missing (no answer), p (of a marked value
+        against the unmarked one; NaN for that), p_adjusted (Benjamini-Hochberg over all marked values of all axes).
     """
-    status, count = answers["status"], answers["count"]
-    missing = count.where(status.isin(UNANSWERED), 0)
-    counts = pd.DataFrame(
-        {
-            "answered": count - missing,
-            "bad": count.where(status.isin(NONCOMPLIANT), 0),
-            "empty": count.where(answers["empty"].astype(bool), 0),
-            "missing": missing,
-        }
-    )
+    names = _names(answers, axes)
     rows = []
-    tests: dict[str, float] = {}
     for axis, words in axes.items():
-        known = answers[axis].isin(list(words.values))
-        keys = [answers.loc[known, "cluster"].rename("cluster"), answers.loc[known, axis].rename("value")]
-        names = counts[known].groupby(keys, sort=False).sum().reset_index()
-        tests[axis] = permuted_share_test(names["bad"], names["answered"], names["value"], n_permutations, rng)
-        for value in [value for value in words.values if names["value"].eq(value).any()]:
-            own = names[names["value"].eq(value)]
-            share = _share(own, n_resamples, confidence_level, rng)
-            answered, bad, empty, unanswered = (int(own[name].sum()) for name in counts)
+        others = [names[other].astype(str).to_numpy() for other in axes if other != axis]
+        for value in [value for value in words.values if names[axis].eq(value).any()]:
+            own = names[names[axis].eq(value)]
+            answered, bad, empty, unanswered = (int(own[name].sum()) for name in COUNTED)
+            share = bad / answered if answered else float("nan")
+            p = float("nan")
+            if value != words.unmarked:
+                p = inference.group_difference_score(
+                    "", names["bad"], names["answered"], names[axis], [value], words.unmarked, rng, cluster="name",
+                    blocks=others,
+                ).p  # fmt: skip
             rows.append(
-                (axis, value, answered, bad, share.estimate, share.low, share.high, empty, unanswered, tests[axis])
+                (axis, value, answered, bad, share, *_interval(own, share, confidence_level), empty, unanswered, p)
             )
     table = pd.DataFrame(rows, columns=list(COLUMNS[:-1]))
-    adjusted = dict(zip(tests, benjamini_hochberg(list(tests.values())), strict=True))
-    return table.assign(p_adjusted=table["axis"].map(adjusted))
+    marked = [words.unmarked != row.group for row in table.itertuples() for words in [axes[str(row.axis)]]]
+    table["p_adjusted"] = np.nan
+    table.loc[marked, "p_adjusted"] = inference.benjamini_hochberg(table.loc[marked, "p"])
+    return table
 
 
-def _share(names: pd.DataFrame, n_resamples: int, confidence_level: float, rng: np.random.Generator) -> Interval:
-    """Share of the answers of these names that do not comply."""
-    bad, good = names["bad"].to_numpy(int), (names["answered"] - names["bad"]).to_numpy(int)
-    flags = np.repeat([1.0, 0.0], [bad.sum(), good.sum()])
-    cluster = names["cluster"].to_numpy(object)
-    clusters = np.concatenate([cluster.repeat(bad), cluster.repeat(good)])
-    return cluster_bootstrap_mean(flags, clusters, n_resamples, rng, confidence_level)
+COUNTED = ("answered", "bad", "empty", "missing")
+
+
+def _names(answers: pd.DataFrame, axes: Axes) -> pd.DataFrame:
+    """One row per name: its axes, and how many of its answers are what."""
+    status, count = answers["status"], answers["count"]
+    missing = count.where(status.isin(UNANSWERED), 0)
+    counts = answers[["cluster", *axes]].assign(
+        answered=count - missing,
+        bad=count.where(status.isin(NONCOMPLIANT), 0),
+        empty=count.where(answers["empty"].astype(bool), 0),
+        missing=missing,
+    )
+    keys: Sequence[str] = ["cluster", *axes]
+    return counts.groupby(list(keys), sort=False, dropna=False)[list(COUNTED)].sum().reset_index()
+
+
+def _interval(names: pd.DataFrame, share: float, confidence_level: float) -> tuple[float, float]:
+    bad, answered = names["bad"].to_numpy(float), names["answered"].to_numpy(float)
+    used = answered > 0
+    without = inference.mean_leave_out(bad[used] / answered[used], answered[used])
+    found = inference.spread(without, {"name": names["cluster"].to_numpy()[used]}, weights=answered[used])
+    return found.interval(share, confidence_level)

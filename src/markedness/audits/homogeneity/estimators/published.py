@@ -5,14 +5,18 @@ Source: Lee & Lai, Probability of Differentiation Reveals Brittleness of Homogen
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from markedness.audits.homogeneity.estimators.effect_size import cohens_d
-from markedness.audits.homogeneity.estimators.groups import Bootstrap, compared
+from markedness.audits.homogeneity.estimators.group_differences import PairCounts, cue_differences
+from markedness.audits.homogeneity.estimators.groups import Bootstrap, Group, compared
 from markedness.audits.homogeneity.estimators.meta_analysis import random_effects
 from markedness.records import Axes
-from markedness.stats.multiplicity import benjamini_hochberg
+from markedness.stats.inference import benjamini_hochberg
 from markedness.stats.resampling import percentile_interval
 
 
@@ -36,15 +40,22 @@ def published_differentiation(bootstrap: Bootstrap, confidence_level: float) -> 
     return pd.DataFrame(rows, columns=columns)
 
 
-def published_effects(bootstrap: Bootstrap, axes: Axes, confidence_level: float) -> pd.DataFrame:
-    """Cohen's d of each marked group in each cue (section 2.5), with our z and p: see `cohens_d`.
+def published_effects(
+    bootstrap: Bootstrap,
+    axes: Axes,
+    confidence_level: float,
+    counts: PairCounts,
+    members: Mapping[Group, NDArray[np.bool_]],
+) -> pd.DataFrame:
+    """Cohen's d of each marked group in each cue (section 2.5), and beside it the difference with its sampling error.
 
     Returns
     -------
     DataFrame
-        comparison, cue, the numbers of `EffectSize`, axis, group, reference, n_resamples, p_adjusted
-        (Benjamini-Hochberg; single axes and crossed groups are two families). Positive: the marked group has less
-        variety. Groups with fewer than two clusters have no row.
+        comparison, cue, d, ci_low, ci_high, z (as published, see `cohens_d`), difference, difference_ci_low,
+        difference_ci_high, p (see `cue_differences`), axis, group, reference, n_resamples, p_adjusted
+        (Benjamini-Hochberg, untestable cells at p = 1; single axes and crossed groups are two families). Positive: the
+        marked group has less variety. Groups with fewer than two clusters have no row.
     """
     rows = [
         {
@@ -57,6 +68,14 @@ def published_effects(bootstrap: Bootstrap, axes: Axes, confidence_level: float)
     ]  # fmt: skip
     effects = pd.DataFrame(rows)
     if len(effects):
+        tested = [
+            cue_differences(counts, np.select([members[reference], own], [0, 1], -1)).assign(
+                comparison=f"{group.reference} v. {group.name}"
+            )
+            for group, own in members.items()
+            if group.reference is not None and (reference := Group(group.axis, group.reference, None)) in members
+        ]
+        effects = effects.merge(pd.concat(tested), on=["comparison", "cue"], how="left", validate="one_to_one")
         crossed = ~effects["axis"].isin(list(axes))
         effects["p_adjusted"] = effects.groupby(crossed)["p"].transform(benjamini_hochberg)
     return effects

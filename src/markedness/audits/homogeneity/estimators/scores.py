@@ -1,49 +1,122 @@
-"""Scores from the tables of evaluate."""
+"""The Scores of the audit, all made by the inference engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from markedness.audits.homogeneity import SPEC
 from markedness.audits.homogeneity.estimators.group_differences import (
+    AxisLabels,
     GroupDifference,
-    difference_table,
+    PairCounts,
+    axis_labels,
+    ceiling,
     mean_difference,
+    value_differences,
 )
-from markedness.records import Axes
-from markedness.results import NAN, Score
+from markedness.audits.homogeneity.estimators.noncompliance import noncompliance_difference
+from markedness.audits.homogeneity.estimators.params import Params
+from markedness.records import Axes, FeatureTables
+from markedness.results import Score
+from markedness.stats import inference
 
 LESS_VARIETY = "the marked group is described with less variety"
+TESTED = 2
+"""Headline Scores that have a p-value: the family that is corrected."""
+METHOD = (
+    "share of pairs of answers from different names; labels of one axis exchanged among names that share their other "
+    "values, studentised; interval by leaving out one name"
+)
 
 
-def difference_scores(differences: Sequence[GroupDifference], confidence_level: float) -> list[Score]:
-    """pd_difference: the mean over the marked values, then each of them."""
-    if not differences:
-        return []
-    adjusted = [NAN, *difference_table(differences, confidence_level)["p_adjusted"]]
-    every = [mean_difference(differences), *differences]
-    return [_difference_score(one, p, confidence_level) for one, p in zip(every, adjusted, strict=True)]
+def pairs(features: FeatureTables, axes: Axes) -> tuple[PairCounts, list[AxisLabels]] | None:
+    """Kept answers by name and cue, and the axes' labels; None without short answers."""
+    answers = features["answers"]
+    axes = {axis: words for axis, words in axes.items() if axis in answers}
+    used = answers[answers["kept"].astype(bool) & answers["kind"].eq("expression")]
+    if used.empty:
+        return None
+    counts = PairCounts(used)
+    names = used.drop_duplicates("cluster").set_index("cluster").reindex(counts.names)
+    return counts, axis_labels(names, axes)
 
 
-def _difference_score(one: GroupDifference, p_adjusted: float, confidence_level: float) -> Score:
-    bounds: dict[str, Any] = {**one.bounds(confidence_level)}
-    return Score(
-        f"pd_difference.{one.group or 'marked'}",
-        one.estimate,
-        **bounds,
-        null_mean=float(one.null.mean()) if len(one.null) else NAN,
-        p_adjusted=p_adjusted,
-        n=one.n_names,
-        clusters={"name": one.n_names, "cue": one.n_cues},
-        unit="names",
-        positive=LESS_VARIETY,
-        method="names resampled with all their cues; labels permuted among names with the same other values",
-        comparable=True,
-        group=one.group,
+def scores(features: FeatureTables, params: Params, rng: np.random.Generator) -> list[Score]:
+    """Every Score with a test: the difference in P_d, unequal noncompliance; then single values.
+
+    Parameters
+    ----------
+    features, params, rng
+        As in `markedness.audits.homogeneity.evaluate.evaluate`.
+
+    Returns
+    -------
+    list of Score
+        pd_difference is averaged over cues; positive: the marked group is described with less variety. NaN where a
+        group has no pair of names with answers to one cue.
+    """
+    answers = features["answers"]
+    axes = {axis: words for axis, words in params.axes.items() if axis in answers}
+    found = pairs(features, params.axes)
+    made = []
+    if found is not None:
+        counts, labels = found
+        mean = mean_difference(counts, labels, rng, TESTED, params.n_permutations)
+        if mean is not None:
+            made.append(_difference_score("marked", mean, params.confidence_level, TESTED))
+        values = list(value_differences(counts, labels, rng, params.n_permutations))
+        adjusted = inference.benjamini_hochberg([one.null.p for one in values])
+        made += [
+            replace(_difference_score(one.group, one, params.confidence_level, len(values)), p_adjusted=float(p))
+            for one, p in zip(values, adjusted, strict=True)
+        ]
+    made.append(noncompliance_difference(answers, axes, rng, TESTED))
+    return inference.adjusted(made, SPEC.headline)
+
+
+def _difference_score(item: str, one: GroupDifference, confidence_level: float, family: int) -> Score:
+    method = METHOD if np.isfinite(one.estimate) else "no cue has answers from two names of both groups"
+    return inference.claim(
+        f"pd_difference.{item}", one.estimate, one.spread, one.null, family=family, confidence_level=confidence_level,
+        method=method, n=one.n_names, unit="names", positive=LESS_VARIETY, comparable=True, group=one.group,
         reference=one.reference,
-    )
+    )  # fmt: skip
+
+
+def ceiling_scores(counts: PairCounts, labels: Sequence[AxisLabels], rng: np.random.Generator) -> list[Score]:
+    """How much of a study of half the size another one can replicate; a description, without a test."""
+    return [
+        Score(
+            f"replication.{key}", ceiling(counts, labels, rng, by), n=len(counts.names), unit="names",
+            positive="effects of one half of the study are found in the other half",
+            method=f"published criterion between random halves of the {by}s, averaged over splits; no test",
+        )
+        for key, by in (("ceiling", "name"), ("ceiling_samples", "sample"))
+    ]  # fmt: skip
+
+
+def difference_table(scores: Sequence[Score], axes: Axes, n_cues: int) -> pd.DataFrame:
+    """One row per marked value: comparison, axis, group, reference, difference, bounds, p, p_adjusted, n_cues.
+
+    p_adjusted is p after Benjamini-Hochberg over all rows.
+    """
+    axis_of = {value: axis for axis, words in axes.items() for value in words.values}
+    rows = [
+        {
+            "comparison": f"{one.reference} v. {one.group}", "axis": axis_of[one.group], "group": one.group,
+            "reference": one.reference, "difference": one.estimate, "ci_low": one.ci_low, "ci_high": one.ci_high,
+            "null_low": one.null_low, "null_high": one.null_high, "p": one.p, "n_cues": n_cues,
+            "p_adjusted": one.p_adjusted,
+        }
+        for one in scores
+        if one.measure == "pd_difference" and one.group
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def other_scores(tables: Mapping[str, pd.DataFrame], axes: Axes) -> Iterator[Score]:

@@ -1,0 +1,89 @@
+"""Calibration counts what it draws, flags what does not hold, and goes on where it stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from markedness import audits, calibration
+from markedness.audits.base import World
+from markedness.calibration import COLUMNS, Cell, calibrate, judged
+from markedness.cli import app
+
+WORLD = World("toy", "Nothing depends on the group.", lambda rng: {}, false=("gap.marked",), planted=("gap.real",))
+
+
+def drawn(p: np.ndarray, key: str = "gap.marked", width: float = 2.0, claim: str = "score") -> pd.DataFrame:
+    """Worlds with these p-values, and estimates of sd 1 with intervals of +- width."""
+    estimate = np.random.default_rng(1).normal(size=len(p))
+    rows = [
+        ("homogeneity", "toy", i, claim, key, e, e - width, e + width, q, 0.5)
+        for i, (e, q) in enumerate(zip(estimate, p, strict=True))
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def test_judged_scores_that_hold_their_rates_are_not_flagged() -> None:
+    p = np.linspace(0.001, 1, 400)
+    row = judged([(Cell("homogeneity", WORLD), drawn(p))]).iloc[0]
+    assert row["found"] == pytest.approx(0.05, abs=0.003)
+    assert row["covered"] == pytest.approx(0.954, abs=0.03)
+    assert row["truth"] == "no effect" and not row["flagged"]
+
+
+def test_judged_too_many_findings_or_too_short_intervals_are_flagged() -> None:
+    p = np.linspace(0.001, 1, 400)
+    assert judged([(Cell("homogeneity", WORLD), drawn(p**2))]).iloc[0]["flagged"]
+    assert judged([(Cell("homogeneity", WORLD), drawn(p, width=1.0))]).iloc[0]["flagged"]
+
+
+def test_judged_finding_a_planted_effect_is_power_and_no_error() -> None:
+    row = judged([(Cell("homogeneity", WORLD), drawn(np.full(400, 0.01), "gap.real"))]).iloc[0]
+    assert (row["truth"], row["found"]) == ("effect", 1.0) and not row["flagged"]
+
+
+def test_judged_comparison_of_two_draws_has_the_truth_zero() -> None:
+    table = drawn(np.linspace(0.001, 1, 400), claim="compare").assign(estimate=lambda t: t["estimate"] + 3)
+    shifted = table.assign(ci_low=lambda t: t["ci_low"] + 3, ci_high=lambda t: t["ci_high"] + 3)
+    assert judged([(Cell("homogeneity", WORLD), shifted)]).iloc[0]["flagged"]
+
+
+def test_calibrate_stopped_halfway_goes_on_and_gives_the_same_table(tmp_path: Path) -> None:
+    whole = calibrate(["homogeneity"], "quick", tmp_path / "whole", worlds=4)
+    calibrate(["homogeneity"], "quick", tmp_path / "part", worlds=2)
+    kept = {path: path.read_text().splitlines()[1] for path in (tmp_path / "part").glob("*.csv")}
+    again = calibrate(["homogeneity"], "quick", tmp_path / "part", worlds=4)
+    pd.testing.assert_frame_equal(whole, again)
+    assert kept and all(path.read_text().splitlines()[1] == line for path, line in kept.items())
+
+
+def test_calibrate_command_writes_the_page_with_every_headline_score(tmp_path: Path) -> None:
+    out = tmp_path / "page.md"
+    done = CliRunner().invoke(
+        app, ["calibrate", "--audit", "homogeneity", "--worlds", "2", "--out", str(out), "--keep", str(tmp_path / "k")]
+    )
+    assert done.exit_code == 0, done.output
+    text = out.read_text(encoding="utf-8")
+    assert "pd_difference.marked (compare)" in text and "Every name has answers of its own" in text
+
+
+@pytest.mark.parametrize("name", sorted(audits.AUDITS))
+def test_worlds_of_every_audit_have_the_features_that_its_scores_read(name: str) -> None:
+    spec = audits.spec(name)
+    assert spec.worlds is not None and spec.scores is not None
+    found = spec.worlds()
+    assert len({world.name for world in found}) == len(found) >= 3
+    assert any(world.planted for world in found) and any(world.size == "quick" for world in found)
+    keys = {key for world in found for key in (*world.false, *world.planted)}
+    # Every headline Score that has a test is shown to hold its error rate, or its power, in some world.
+    world = found[0]
+    params = spec.params("evaluate")(**world.params)
+    rng = np.random.default_rng(0)
+    scores = {score.key: score for score in spec.scores(world.draw(rng), params, rng)}
+    tested = {key for key in spec.headline if key in scores and not np.isnan(scores[key].p)}
+    assert tested <= keys
+    assert calibration.cells([name], "quick")
