@@ -298,7 +298,7 @@ def calibrate(
     worlds: Annotated[int, typer.Option(min=2, help="Worlds of each cell.")] = 400,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/calibration.md"),
     keep: Annotated[Path, typer.Option(help="Where drawn worlds are kept: a stopped run goes on.")] = Path(
-        "results/calibration"
+        ".markedness/calibration"
     ),
 ) -> None:
     """Draw worlds of known truth; count effects found that are not there, and intervals that hold."""

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from markedness.audits.homogeneity.replication import effect_to_correlation
 from markedness.records import Axes
 from markedness.stats.inference import (
     Codes,
@@ -192,7 +191,7 @@ def _mean(values: Floats, axis: int) -> Floats:
         return np.asarray(np.where(present, values, 0.0).sum(axis=axis) / present.sum(axis=axis))
 
 
-def _variance(without: Floats, codes: Codes) -> Floats:
+def jackknife_variance(without: Floats, codes: Codes) -> Floats:
     """Jackknife variance, shape (draws,), of a value without each name, (draws, names), with each group a stratum."""
     total = np.zeros(len(without))
     for group in range(int(codes.max(initial=0)) + 1):
@@ -226,7 +225,7 @@ def mean_difference(
             share = (len(one.values) - 1) / n_marked
             estimate = estimate + share * _mean(_mean(whole, 2), 1)
             own = _mean(_mean(left, 2), 1)
-            variance = variance + share**2 * _variance(own, codes)
+            variance = variance + share**2 * jackknife_variance(own, codes)
             without = without + share * own
         return estimate, np.sqrt(variance), without
 
@@ -327,69 +326,3 @@ def cue_differences(counts: PairCounts, codes: Codes) -> pd.DataFrame:
         estimate = float(whole[0, 0, place])
         rows.append((cue.name, estimate, *made.interval(estimate), made.p(estimate)))
     return pd.DataFrame(rows, columns=["cue", "difference", "difference_ci_low", "difference_ci_high", "p"])
-
-
-def ceiling(
-    counts: PairCounts, axes: Sequence[AxisLabels], rng: np.random.Generator, by: str, n_splits: int = 8
-) -> float:
-    """Share of the effects of one half of a study that its other half replicates, by the published criterion.
-
-    Parameters
-    ----------
-    by
-        "name": half of the names of each group against the other half; "sample": half of the answers of each name.
-    n_splits
-        Random splits, over which the share is averaged.
-
-    Returns
-    -------
-    float
-        In [0, 1]; NaN where no effect can be estimated in both halves. The published share of two studies of half the
-        size can hardly be larger.
-    """
-    shares = []
-    for _ in range(n_splits):
-        halves = (counts, counts) if by == "name" else counts.thinned(rng)
-        chosen = _half(axes, rng) if by == "name" else np.ones(len(counts.names), dtype=bool)
-        sides = [chosen, ~chosen] if by == "name" else [chosen, chosen]
-        first, second = (
-            np.concatenate([_effects(half, np.where(side, one.codes, -1), len(one.values)) for one in axes])
-            for half, side in zip(halves, sides, strict=True)
-        )
-        known = np.isfinite(first) & np.isfinite(second)
-        if known.any():
-            shares.append(float(_replicates(first[known], second[known]).mean()))
-    return float(np.mean(shares)) if shares else float("nan")
-
-
-def _half(axes: Sequence[AxisLabels], rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Half of the names that share all their values, the odd one in either half."""
-    cell = pd.factorize(pd.Series(list(zip(*(one.codes.tolist() for one in axes), strict=True))))[0]
-    order = np.lexsort((rng.random(len(cell)), cell))
-    rank = np.empty(len(cell), dtype=np.intp)
-    rank[order] = np.arange(len(cell))
-    within = rank - pd.Series(rank).groupby(cell).transform("min").to_numpy()
-    return np.asarray((within + rng.integers(2, size=int(cell.max()) + 1)[cell]) % 2 == 0)
-
-
-def _effects(counts: PairCounts, codes: Codes, n_groups: int) -> Floats:
-    """Cohen's d of bootstrap replicates, with the jackknife variance in place of theirs; shape (values x cues,)."""
-    whole, left = counts.differences(codes[None, :], n_groups)
-    made = []
-    for value in range(n_groups - 1):
-        keep = np.where((codes == 0) | (codes == value + 1), codes, -1)[None, :]
-        variance = np.array(
-            [_variance(left[:, value, cue], np.where(keep > 0, 1, keep))[0] for cue in range(left.shape[2])]
-        )
-        with np.errstate(invalid="ignore", divide="ignore"):
-            made.append(np.where(variance > 0, whole[0, value] / np.sqrt(variance / 2), np.nan))
-    return np.concatenate(made)
-
-
-def _replicates(first: Floats, second: Floats, n_resamples: int = 1000) -> NDArray[np.bool_]:
-    """The published criterion with the published number of replicates."""
-    from scipy.stats import norm
-
-    r = effect_to_correlation(second, n_resamples)
-    margin = norm.ppf(0.975) * (1 - r**2) / np.sqrt(2 * n_resamples - 2)
-    return np.asarray(np.abs(effect_to_correlation(first, n_resamples) - r) <= margin)

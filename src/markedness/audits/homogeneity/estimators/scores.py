@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.homogeneity import SPEC
+from markedness.audits.homogeneity.estimators.ceiling import ceiling
 from markedness.audits.homogeneity.estimators.group_differences import (
     AxisLabels,
     GroupDifference,
     PairCounts,
     axis_labels,
-    ceiling,
     mean_difference,
     value_differences,
 )
