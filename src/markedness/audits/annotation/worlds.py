@@ -60,7 +60,7 @@ class Setting:
     """Share of missing judgments of marked and unmarked texts, on average."""
     missing_name: float = 0.0
     """Standard deviation of a name's share."""
-    texts: int = 8
+    texts: int = 12
     """Pairs of texts of each kind."""
     text: float = 0.1
     """Standard deviation of a text's shift in one of its dialects."""
