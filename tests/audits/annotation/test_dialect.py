@@ -19,7 +19,8 @@ STANDARD = (
 """What stands in place of a coded feature, beside words in -ing."""
 FULL = re.compile(
     r"\b(?:(?:do|does|did|is|are|was|were|have|has|had|will|would|could) not|i am|(?:you|we|they) are|"
-    r"(?:he|she|it|that) is|(?:i|you|we|they) have|(?:he|she|it) has|(?:i|you|he|she|it|we|they) (?:will|would|had)|cannot)\b"
+    r"(?:he|she|it|that) is|(?:i|you|we|they) have|(?:he|she|it) has|cannot|"
+    r"(?:i|you|he|she|it|we|they) (?:will|would|had))\b"
 )
 """Forms that informal writing contracts."""
 
