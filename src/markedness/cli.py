@@ -44,7 +44,7 @@ Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.", show_
 NamedAudit = Annotated[str, typer.Option("--audit", help="The audit, named: as dvc.yaml calls it.", show_default=False)]
 Model = Annotated[str, typer.Option("--model", help="A key of models in params.yaml.")]
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say requests, tokens and cost; ask nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Report requests, tokens and cost; ask nothing.")]
 DEFAULT = Path("params.yaml")
 
 
@@ -159,7 +159,7 @@ def evaluate(model: Model, audit: Audit = "", named: NamedAudit = "", params: Pa
 @app.command()
 def compare(
     first: Annotated[str | None, typer.Argument(help="A git revision or DVC experiment.")] = None,
-    second: Annotated[str, typer.Argument(help="Another; workspace: what lies here now.")] = "workspace",
+    second: Annotated[str, typer.Argument(help="Another; workspace: the files as they are now.")] = "workspace",
     to: Annotated[Path | None, typer.Option("--to", help="With revisions: a CSV file for the differences.")] = None,
     params: ParamsFile = DEFAULT,
 ) -> None:

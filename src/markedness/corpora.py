@@ -31,7 +31,7 @@ WAITS = (1.0, 4.0)
 
 
 class CorpusError(AuditError):
-    """A pinned file that is not to be had, or is not the pinned one."""
+    """A pinned file that cannot be fetched, or differs from its pin."""
 
 
 @dataclass(frozen=True)

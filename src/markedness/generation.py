@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,20 +18,18 @@ from markedness.lm.base import LanguageModel, ModelError
 from markedness.lm.collect import ask
 from markedness.lm.config import CorpusModel, OpenAIModel, Price
 from markedness.lm.corpus import read_corpus
-from markedness.lm.costs import BYTES_PER_TOKEN, Meter, cost, expected_tokens
+from markedness.lm.costs import BYTES_PER_TOKEN, BudgetTracker, cost, expected_tokens
 from markedness.lm.ledger import Ledger
 from markedness.lm.plan import Answers, Counts, Plan
-from markedness.lm.progress import Progress, tell
+from markedness.lm.progress import Progress, Report, tell
 from markedness.params import Params
 from markedness.records import UNSUPPORTED, AuditError, Prompt
 from markedness.store import Store
 from markedness.tables import completion_rows, generation_schema, unsupported_generations
 
-Report = Callable[[str], None]
-
 
 def _silent(sentence: str) -> None:
-    """For who reads a corpus without telling anyone."""
+    """Report nothing: for reading a corpus to check it."""
 
 
 REASONS_SAID = 20
@@ -163,7 +161,7 @@ async def _ask(
     limits = config.limits
     if limits.max_cost is not None and price is None:
         raise ModelError(f"models.{model}.max_cost: the price of {config.priced_as} is unknown; add it under prices")
-    meter = Meter(price, limits.max_requests, limits.max_cost)
+    meter = BudgetTracker(price, limits.max_requests, limits.max_cost)
     language_model = load_model(params, audit, model)
     counts = Counts()
     asked: Rounds = []
@@ -189,7 +187,7 @@ def price_of(params: Params, model: str) -> Price | None:
 
 
 def forecast(params: Params, audit: str, model: str, say: Report = tell) -> None:
-    """Say what generate would ask and what that would cost, before any request; no output is written."""
+    """Report what generate would ask and what it would cost; nothing is asked or written."""
     store = Store(params.root)
     config = params.model(model)
     if isinstance(config, CorpusModel):

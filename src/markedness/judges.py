@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from markedness import ledgers
 from markedness.lm.collect import collect
-from markedness.lm.costs import Meter
+from markedness.lm.costs import BudgetTracker
 from markedness.lm.moderation import ModerationServer, read_score
 from markedness.lm.plan import Counts
 from markedness.lm.progress import Progress, tell
@@ -52,7 +52,7 @@ class ServiceScores:
             async def ask() -> list[TextScore]:
                 try:
                     with Progress(f"{self.audit} {self.model} scores", self.say) as progress:
-                        meter = Meter(max_requests=service.max_requests)
+                        meter = BudgetTracker(max_requests=service.max_requests)
                         answers = await collect(server, prompts, ledger, counts, meter=meter, progress=progress)
                 finally:
                     await server.close()

@@ -18,7 +18,7 @@ from markedness.lm.database import LedgerError
 from markedness.lm.ledger import DIGEST, Ledger, summary
 from markedness.lm.local import LocalModel
 from markedness.lm.plan import Answers
-from markedness.lm.progress import tell
+from markedness.lm.progress import Report, tell
 from markedness.params import Params
 from markedness.store import Store
 from markedness.working_tree import main_tree
@@ -27,8 +27,6 @@ FAULTS_SHOWN = 10
 """Rows that cannot be read and are named one by one."""
 WEIGHTS_TRIED = 5
 """Sets of weights whose answers are looked through where the weights are not here."""
-
-Report = Callable[[str], None]
 
 
 @contextmanager
@@ -114,7 +112,7 @@ def tell_others(config: OpenAIModel, model: str, ledger: Ledger, say: Report = t
 
 
 def status(params: Params, say: Report = tell) -> None:
-    """Say of each model's ledger what it holds, who answered, and which audits use how much of it."""
+    """Report what each model's ledger holds, who answered, and how much of it each audit uses."""
     store = Store(params.root)
     for model in params.models:
         path = store.ledger_database(model)

@@ -1,4 +1,4 @@
-"""`markedness corpora | model | names`: what a study is made from, made ready beforehand."""
+"""`markedness corpora | model | names`: fetch texts, convert models and choose names before a study runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def corpora_get(
     source: Annotated[Path | None, typer.Option("--from", help="A folder with copies, found by checksum.")] = None,
     params: ParamsFile = DEFAULT,
 ) -> None:
-    """Fetch what is missing, from a folder, DVC's remotes or the address; exit status 1 names what is not to be had."""
+    """Fetch what is missing, from a folder, DVC's remotes or the URL; exit status 1 names what failed."""
     from markedness import corpora
     from markedness.credentials import hide
 

@@ -20,7 +20,7 @@ from markedness import audits, kept
 from markedness.files import estimator_bytes
 from markedness.generation import StageError, generate, generator
 from markedness.judges import ServiceScores
-from markedness.lm.progress import tell
+from markedness.lm.progress import Report, tell
 from markedness.params import Params
 from markedness.records import (
     UNSUPPORTED,
@@ -30,8 +30,6 @@ from markedness.records import (
 )
 from markedness.results import Evaluation, metrics, not_estimated, score_table
 from markedness.store import Store
-
-Report = Callable[[str], None]
 
 
 def clean(params: Params, audit: str, model: str, say: Report = tell) -> None:

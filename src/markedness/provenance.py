@@ -54,7 +54,7 @@ def experiment() -> str:
 
 
 def origin(root: Path) -> dict[str, str]:
-    """Where a copy of the study is to be had: ``url`` of the Git remote, without credentials, and ``rev``."""
+    """Where a copy of the study can be fetched: ``url`` of the Git remote, without credentials, and ``rev``."""
     found = {"url": public(git(main_tree(root), "remote", "get-url", "origin")), "rev": git(root, "rev-parse", "HEAD")}
     return {key: value for key, value in found.items() if value}
 

@@ -231,7 +231,7 @@ class Prompt:
     columns: Mapping[str, Scalar] = field(default_factory=dict)
     """Further columns of the rows that come of this prompt: axis values, cue, name, ..."""
     candidate_columns: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
-    """Candidate -> further columns of its row: what is known of it beforehand, such as a rating."""
+    """Candidate -> further columns of its row: known before it is scored, such as a rating."""
 
     @property
     def text(self) -> str:

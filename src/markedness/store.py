@@ -1,4 +1,4 @@
-"""Where everything lies: alone knows data/, models/, results/ and reports/."""
+"""The files of a study: the only module that knows data/, models/, results/ and reports/."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Store:
     def write_rows(
         self, kind: str, audit: str, model: str, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, type]
     ) -> None:
-        """Write one Parquet table row by row, in pieces, so that it never stands in memory whole."""
+        """Write one Parquet table row by row, in pieces, so that the whole table is never in memory."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

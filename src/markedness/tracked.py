@@ -22,7 +22,7 @@ class DataSet:
     path: str
     """Relative to the study."""
     origin: Mapping[str, str] = field(default_factory=dict)
-    """Where a copy of the study is to be had: url, rev."""
+    """Where a copy of the study can be fetched: url, rev."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class AuditRun:
     audit: str
     metrics: Mapping[str, float]
     headline: Sequence[str]
-    """Keys of ``metrics`` that stand in the runs table and on the Models page."""
+    """Keys of ``metrics`` that are shown in the runs table and on the Models page."""
     params: Mapping[str, Any]
     folder: Path
     """results/<audit>/<model>."""

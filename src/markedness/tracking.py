@@ -2,7 +2,7 @@
 
 What is logged is composed before the first request, from files that are already safely on disk, so that a server that
 is down costs nothing but this stage. A parent is FINISHED only when all of it is logged: what was cut short is marked
-FAILED, or KILLED by the next `track`, and logged anew.
+FAILED, or KILLED by the next `track`, and logged again.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from markedness.lm import run as asking
 from markedness.lm.base import Draw, LanguageModel, RequestFailed, RetryLater
 from markedness.lm.collect import collect
 from markedness.lm.config import Price, RetryPolicy
-from markedness.lm.costs import Meter
+from markedness.lm.costs import BudgetTracker
 from markedness.lm.ledger import Ledger
-from markedness.lm.pace import Pace
+from markedness.lm.pace import AdaptiveLimiter
 from markedness.lm.plan import Counts
 from markedness.lm.progress import Progress
 from markedness.lm.run import BudgetError
@@ -188,12 +188,12 @@ def test_collect_max_requests_stops_and_the_next_run_goes_on(tmp_path: Path) -> 
     for batch_size, known in ((1, 0), (2, 4)):
         model.batch_size = batch_size
         with pytest.raises(BudgetError, match=r"max_requests reached: stopped after 4 requests .*not asked"):
-            gather(model, prompts(5), path, meter=Meter(max_requests=4))
+            gather(model, prompts(5), path, meter=BudgetTracker(max_requests=4))
         with Ledger(path) as ledger:
             assert len(ledger) == known + 4
-    _, counts = gather(model, prompts(5), path, meter=Meter(max_requests=2))
+    _, counts = gather(model, prompts(5), path, meter=BudgetTracker(max_requests=2))
     assert (counts.from_ledger, counts.answered, len(set(model.asked))) == (8, 10, 10)
-    gather(model, prompts(5), path, meter=Meter(max_requests=0))
+    gather(model, prompts(5), path, meter=BudgetTracker(max_requests=0))
 
 
 def test_collect_max_cost_is_never_passed(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_collect_max_cost_is_never_passed(tmp_path: Path) -> None:
     # ceil(6 / 4) * 1 + 20 * 2 = 42 millionths. With 105: 3 are spent (60), 60 + 42 <= 105 allows a 4th (80),
     # 80 + 42 does not allow a 5th.
     model = ToyModel()
-    meter = Meter(Price(input=1, output=2), max_cost=105e-6)
+    meter = BudgetTracker(Price(input=1, output=2), max_cost=105e-6)
     with pytest.raises(BudgetError, match="max_cost reached: stopped after 4 requests"):
         gather(model, prompts(5), tmp_path / "m.jsonl", meter=meter)
     assert meter.spent == pytest.approx(80e-6)
@@ -224,7 +224,7 @@ class Server:
     def __init__(self, rate: float = 1e9, capacity: int = 10**9, latency: float = 0.05) -> None:
         self.rate, self.capacity, self.latency = rate, capacity, latency
 
-    def run(self, pace: Pace, clock: list[float], windows: int) -> list[int]:
+    def run(self, pace: AdaptiveLimiter, clock: list[float], windows: int) -> list[int]:
         limits = []
         for _ in range(windows):
             places = int(pace.limit)
@@ -239,9 +239,9 @@ class Server:
         return limits
 
 
-def make_pace(least: int = 1, most: int = 256) -> tuple[Pace, list[float]]:
+def make_pace(least: int = 1, most: int = 256) -> tuple[AdaptiveLimiter, list[float]]:
     clock = [0.0]
-    return Pace(least, most, clock=lambda: clock[0]), clock
+    return AdaptiveLimiter(least, most, clock=lambda: clock[0]), clock
 
 
 def test_pace_fast_server_is_given_the_most(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_pace_pushing_server_keeps_it_near_its_capacity_within_the_limits() -> N
 def test_pace_leaves_a_server_alone_for_as_long_as_it_asks() -> None:
     async def wait() -> float:
         clock = asyncio.get_running_loop().time
-        pace = Pace(1, 4)
+        pace = AdaptiveLimiter(1, 4)
         started = clock()
         pace.pushed_back(0.05)
         await pace.place()

@@ -24,9 +24,9 @@ class RequestFailed(Exception):  # noqa: N818
     ) -> None:
         super().__init__(reason)
         self.finish_reason = finish_reason
-        """What the server said of it, or `markedness.records.UNSUPPORTED`."""
+        """The server's finish reason, or `markedness.records.UNSUPPORTED`."""
         self.cause = cause
-        """What would end other requests so too ("key", "not found"); None: it may be this request alone."""
+        """A cause that ends other requests as well ("key", "not found"); None: perhaps this request alone."""
         self.status = status
         """The HTTP status, where there was one."""
 
@@ -41,7 +41,7 @@ class RetryLater(Exception):  # noqa: N818
         self.retry_after = retry_after
         """Seconds the server asked to wait; None when it did not say."""
         self.overloaded = overloaded
-        """The server has too much to do (429, 503, no answer in time), so others wait as well."""
+        """The server is overloaded (429, 503, no answer in time), so that other requests wait as well."""
         self.cause = cause
         """Failures in a row of one cause end a run."""
 

@@ -2,7 +2,7 @@
 
 The cluster is the one that RAY_ADDRESS names, or this machine. A worker is given the batches that one process would
 compute, and a draw brings its own seed, so the answers are those of one process; they enter the same ledger as they
-arrive, and a killed run loses at most what was under way.
+arrive, and a killed run loses at most the batches in flight.
 
 Each worker loads the model once for every ``BATCHES_AT_ONCE`` batches of a round. A model's folder must be readable on
 every node under the same path; a hub id needs nothing.

@@ -9,7 +9,7 @@ import numpy as np
 
 from markedness.lm.base import LanguageModel
 from markedness.lm.config import RetryPolicy
-from markedness.lm.costs import Meter
+from markedness.lm.costs import BudgetTracker
 from markedness.lm.ledger import Ledger
 from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress
@@ -27,7 +27,7 @@ async def collect(
     counts: Counts,
     *,
     retry: RetryPolicy | None = None,
-    meter: Meter | None = None,
+    meter: BudgetTracker | None = None,
     progress: Progress | None = None,
 ) -> Answers:
     """All samples of all prompts, in order, from the ledger where it has them and from the model else.
@@ -35,7 +35,7 @@ async def collect(
     Raises
     ------
     BudgetError
-        When the meter allows no further request; those under way are waited for first.
+        When the budget allows no further request; in-flight requests are waited for first.
     """
     plan = Plan(model, prompts, ledger)
     await ask(plan, counts, retry=retry, meter=meter, progress=progress)
@@ -47,12 +47,12 @@ async def ask(
     counts: Counts,
     *,
     retry: RetryPolicy | None = None,
-    meter: Meter | None = None,
+    meter: BudgetTracker | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Ask for what a plan lacks; see `collect`. What another process is asking for is waited for, not asked twice."""
     plan.count(counts)
-    meter = meter or Meter()
+    meter = meter or BudgetTracker()
     run: Run | None = None
     while len(missing := plan.missing):
         mine, others = plan.claim(missing, counts)

@@ -174,8 +174,8 @@ class OpenAIModel(Budget):
     """Who answers, as a part of the ledger's keys; None: ``base_url``. Set it where another port or gateway serves the
     same model, so that what was answered there is not asked again."""
     api_key_env: str | None = None
-    """Name of the environment variable with the key; the key itself never stands in a file. None: OPENAI_API_KEY where
-    there is no ``base_url``, and no key for any other server."""
+    """Name of the environment variable with the key; the key itself is never written to disk. None: OPENAI_API_KEY
+    where there is no ``base_url``, and no key for any other server."""
     chat: bool = True
     """Chat completions; false: plain completions."""
     top_logprobs: int = Field(default=0, ge=0, le=20)
@@ -202,7 +202,7 @@ class OpenAIModel(Budget):
     batch_requests: int = Field(default=50_000, ge=1)
     """Most requests of one batch."""
     batch_poll: float = Field(default=30.0, gt=0, le=LONGEST_TIME)
-    """Seconds between two looks at the batches under way."""
+    """Seconds between two polls of the open batches."""
 
     @model_validator(mode="after")
     def _asked_safely(self) -> OpenAIModel:

@@ -25,7 +25,7 @@ def cost(price: Price, input_tokens: float, output_tokens: float) -> float:
 
 
 @dataclass
-class Meter:
+class BudgetTracker:
     """What one run may ask and spend, and what it has."""
 
     price: Price | None = None
@@ -35,10 +35,10 @@ class Meter:
     requests: int = 0
     spent: float = 0.0
     _held: float = 0.0
-    """Most that the requests under way can cost."""
+    """Highest cost that the in-flight requests can reach."""
 
     def allows(self, prompts: Sequence[Prompt]) -> bool:
-        """Whether these requests keep within the limits, whatever those under way turn out to cost."""
+        """Whether the limits allow these requests even if every in-flight request reaches its highest cost."""
         if self.max_requests is not None and self.requests + len(prompts) > self.max_requests:
             return False
         return self.max_cost is None or self.spent + self._held + sum(map(self._most, prompts)) <= self.max_cost

@@ -74,7 +74,7 @@ class Summary:
 def summary(path: Path) -> Summary | None:
     """Counts and dates of a slice, without reading all of it; None where there is no slice with a header.
 
-    A pulled study has them too: they stand in the first line of ``data/ledger/<audit>/<model>.jsonl``.
+    A pulled study has them too: they are in the first line of ``data/ledger/<audit>/<model>.jsonl``.
     """
     try:
         with path.open("rb") as file:
@@ -283,7 +283,7 @@ class Ledger(Database):
     # ---------------------------------------------------------------- batches, and slices that were entered
 
     def batches(self) -> dict[str, dict[str, Any]]:
-        """What is known of each batch under way at a Batch endpoint, by its name."""
+        """Facts of each open batch of a Batch endpoint, by its name."""
         with self.reported():
             rows = self.base.execute("SELECT name, facts FROM batches").fetchall()
         return {name: orjson.loads(facts) for name, facts in rows}

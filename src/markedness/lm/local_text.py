@@ -110,7 +110,7 @@ def _invert(
 
 
 class _Decoder(Protocol):
-    """The rows under way: fed with tokens, thinned out as they finish."""
+    """The unfinished rows of a batch: they are fed tokens and dropped as they finish."""
 
     def start(self) -> torch.Tensor:
         """Read the prompts; logits (rows, vocabulary) of each row's first token."""

@@ -123,7 +123,7 @@ class Sources:
 
 
 def header(path: Path) -> list[str]:
-    """Column names as they stand in a CSV file; none for another format."""
+    """Column names in the header of a CSV file; none for another format."""
     if path.suffix in (".parquet", ".jsonl", ".ndjson"):
         return []
     with path.open(encoding="utf-8-sig", newline="") as file:

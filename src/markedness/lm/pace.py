@@ -1,4 +1,4 @@
-"""How many requests are under way: adapted to the server, between two limits."""
+"""Limit of the requests in flight: adapts to the server, between two bounds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Callable
 
 START = 16
-"""Requests under way at first; doubled until the server slows down or pushes back."""
+"""Requests in flight at first; doubled until the server slows down or pushes back."""
 SLOWED = 2.0
 """A window whose mean latency is this many times the best one has been slowed down."""
 
 
-class Pace:
+class AdaptiveLimiter:
     """Additive increase, multiplicative decrease.
 
     Latency and answers are looked at in windows of as many answers as there are places. A server that pushes

@@ -10,6 +10,8 @@ from typing import Any
 
 from markedness.lm.redaction import printable
 
+Report = Callable[[str], None]
+"""Takes one line for the user."""
 EVERY = 15.0
 """Seconds between two lines in a log."""
 
@@ -32,7 +34,7 @@ class Progress:
         Draw a bar; found out from standard error unless given.
     """
 
-    def __init__(self, title: str, say: Callable[[str], None] = tell, terminal: bool | None = None) -> None:
+    def __init__(self, title: str, say: Report = tell, terminal: bool | None = None) -> None:
         self.title = title
         self.say = say
         self.terminal = sys.stderr.isatty() if terminal is None else terminal
@@ -50,7 +52,7 @@ class Progress:
             self._bar.stop()
 
     def show(self, done: int, total: int, new: int, failed: int, spent: str) -> None:
-        """Say it when it is time: ``done`` of ``total``, ``new`` of them asked in this run."""
+        """Show progress if the interval has passed: ``done`` of ``total``, ``new`` of them asked in this run."""
         now = time.monotonic()
         if now < self._next:
             return

@@ -11,8 +11,8 @@ import numpy as np
 
 from markedness.lm.base import Draw, RequestFailed, RetryLater
 from markedness.lm.config import RetryPolicy
-from markedness.lm.costs import Meter
-from markedness.lm.pace import Pace
+from markedness.lm.costs import BudgetTracker
+from markedness.lm.pace import AdaptiveLimiter
 from markedness.lm.plan import Counts, Plan
 from markedness.lm.progress import Progress
 from markedness.records import AuditError, Completion
@@ -35,7 +35,9 @@ class BudgetError(AuditError):
 class Run:
     """The asking of one plan, request by request."""
 
-    def __init__(self, plan: Plan, counts: Counts, retry: RetryPolicy, meter: Meter, progress: Progress | None) -> None:
+    def __init__(
+        self, plan: Plan, counts: Counts, retry: RetryPolicy, meter: BudgetTracker, progress: Progress | None
+    ) -> None:
         self.plan = plan
         self.model = plan.model
         self.counts = counts
@@ -54,14 +56,14 @@ class Run:
 
     async def ask(self, missing: np.ndarray) -> None:
         """Ask for these distinct draws, as many at once as the server takes."""
-        self.pace = Pace(self.model.min_concurrency, self.model.concurrency)
+        self.pace = AdaptiveLimiter(self.model.min_concurrency, self.model.concurrency)
         left = len(missing)
         try:
             async with asyncio.TaskGroup() as group:
                 for batch in self._batches(missing):
                     await self.pace.place()
                     while not self._allowed(batch) and self.pace.under_way + self.pace.resting > 1:
-                        # what is under way may turn out cheaper than it could have been
+                        # in-flight requests reserve their worst-case cost; wait for them to settle before stopping
                         self.pace.leave()
                         await asyncio.sleep(0.01)
                         await self.pace.place()
@@ -147,7 +149,7 @@ class Run:
             self.given_up = f"not asked: {most} requests in a row failed for the same reason: {reason}"
 
     def show(self) -> None:
-        """Say how far it is, when it is time."""
+        """Show progress if the interval has passed."""
         if self.progress is not None:
             counts = self.counts
             done = counts.answered + counts.failed

@@ -28,7 +28,7 @@ class ScriptedModel(LanguageModel):
     seed
         Another seed is another draw of the same rule.
     settings
-        What else the rule depends on; stands in the request, so that a changed setting is asked anew instead of
+        What else the rule depends on; part of the request, so that a changed setting is asked again instead of
         being answered from the ledger.
     """
 

@@ -92,7 +92,7 @@ def hub(path: str, commit: str) -> str:
 
 
 def rule(answers: Callable[..., Any]) -> str:
-    """Hash of the source file of a scripted rule: a changed rule answers anew."""
+    """Hash of the source file of a scripted rule: a changed rule is asked again."""
     try:
         source = inspect.getsourcefile(inspect.unwrap(answers))
         content = Path(source or "").read_bytes()

