@@ -147,3 +147,59 @@ def test_spread_at_least_raises_the_standard_error_and_its_influences_alone() ->
     assert sum(v**2 for v in raised.influences["name"].values()) == pytest.approx(raised.standard_error**2)
     assert found.at_least(0.0) == found and inference.NO_SPREAD.at_least(1.0) == inference.NO_SPREAD
     assert spread(mean_leave_out(np.zeros(6)), {"name": np.arange(6)}).at_least(0.1).p(0.0) == 1.0
+
+
+def test_influence_errors_of_a_mean_are_its_standard_error_within_strata() -> None:
+    values = np.array([1.0, 2.0, 4.0, 7.0, 11.0, 5.0])
+    # A mean moves by (value - mean) / n: variance 13.2, standard error sqrt(13.2 / 6), 5 degrees of freedom.
+    influences = (values - values.mean()) / 6
+    error, df = inference.influence_errors(influences[:, None], np.zeros(6))
+    assert error[0] == pytest.approx(math.sqrt(2.2)) and df[0] == pytest.approx(5)
+    found = inference.influence_spread("text", list("abcdef"), influences, np.zeros(6))
+    assert found.standard_error == pytest.approx(math.sqrt(2.2))
+    assert sum(value**2 for value in found.influences["text"].values()) == pytest.approx(2.2)
+    # Two strata with the means 7/3 and 23/3: only distances within them count, 3/2 x (4.667 + 18.667) / 36.
+    error, df = inference.influence_errors(influences[:, None], np.repeat([0, 1], 3))
+    assert error[0] == pytest.approx(math.sqrt(1.5 * (14 / 3 + 56 / 3) / 36))
+
+
+def test_influence_errors_of_strata_of_one_cluster_are_unknown() -> None:
+    error, _ = inference.influence_errors(np.ones((3, 2)), np.arange(3))
+    assert np.isnan(error).all()
+    assert inference.influence_spread("text", ["a", "b"], np.ones(2), [0, 1]).fixed == ("text",)
+
+
+def test_t_intervals_without_spread_are_missing() -> None:
+    low, high = inference.t_intervals(np.zeros(2), np.array([1.0, 0.0]), np.array([10.0, 10.0]))
+    assert high[0] == pytest.approx(stats.t.ppf(0.975, 10)) and low[0] == -high[0]
+    assert np.isnan([low[1], high[1]]).all()
+
+
+def test_draws_are_made_once_and_read_from_the_first_by_each_test() -> None:
+    made: list[int] = []
+
+    def make(n: int) -> np.ndarray:
+        made.append(n)
+        return np.column_stack([np.arange(n) + 10.0 * len(made), np.zeros(n)])
+
+    draws = inference.Draws(make)
+    first, second = (draws.reader(lambda rows: rows[:, 0]) for _ in range(2))
+    assert first(2).tolist() == [10, 11] and first(1).tolist() == [20]
+    assert second(3).tolist() == [10, 11, 20]
+    assert made == [2, 1]
+
+
+def test_pooled_p_scales_each_statistic_by_its_own_spread() -> None:
+    rng = np.random.default_rng(3)
+    draws = rng.normal(size=(2000, 2)) * np.array([1.0, 100.0])
+    # Both are two standard deviations out.
+    p = inference.pooled_p([2.0, 200.0], draws)
+    assert p == pytest.approx([0.0455, 0.0455], abs=0.01)
+    assert np.isnan(inference.pooled_p([1.0], np.zeros((10, 1)))).all()
+
+
+def test_null_detectable_is_missing_where_the_smallest_p_is_too_large() -> None:
+    null = inference.Null(sd=2.0, smallest_p=0.001)
+    # One-sided: 2 x (1.645 + 0.842)
+    assert inference.null_detectable(null) == pytest.approx(2 * (1.6449 + 0.8416), abs=1e-3)
+    assert np.isnan(inference.null_detectable(null, family=100))

@@ -528,15 +528,6 @@ class Draws:
         return self._made[0][:n]
 
 
-def multiplied(contributions: Callable[[Floats], Floats], n_units: int, rng: np.random.Generator) -> Draws:
-    """Draws of the multiplier bootstrap: each unit's contribution times an independent standard normal number.
-
-    ``contributions``: multipliers, shape (draws, n_units) -> statistics, shape (draws, k). Source: Chernozhukov,
-    Chetverikov & Kato 2013, Annals of Statistics 41(6):2786-2819 (maxima of many such sums).
-    """
-    return Draws(lambda n: contributions(rng.standard_normal((n, n_units))))
-
-
 def null_detectable(null: Null, family: int = 1, two_sided: bool = False, power: float = POWER) -> float:
     """Smallest effect that an exchange test finds with probability ``power``, from the spread of its null.
 

@@ -151,7 +151,9 @@ class Tested:
     def influences(self) -> Floats:
         """What each unit contributes to the mean balanced accuracy of each labeling's classifiers, (u, labelings).
 
-        Distances from the share of right predictions in the text's class, so that they are around 0 in each class.
+        Distances from the share of right predictions in the text's class, so that they are around 0 in each class;
+        times the root of 1 + test texts / training texts, since other texts would train other classifiers (Nadeau &
+        Bengio 2003, Machine Learning 52:239-281).
         """
         found = np.zeros((len(self.units), len(self.splits)))
         for place, ((codes, _), split) in enumerate(zip(self._of_split, self.splits, strict=True)):
@@ -166,7 +168,8 @@ class Tested:
                 if truth.any() and not truth.all():
                     parts.append(part)
             if parts:
-                np.add.at(found[:, place], codes, np.mean(parts, axis=0))
+                n_train = max(1, len(self.texts) - len(codes))
+                np.add.at(found[:, place], codes, np.mean(parts, axis=0) * np.sqrt(1 + len(codes) / n_train))
         return found
 
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.estimators.marked_words import of_axis
 from markedness.audits.personas.language.groups import Group, Grouping
-from markedness.stats.inference import ALPHA, Draws, Floats, Null, draws_needed, exchange_test, multiplied
+from markedness.stats.inference import ALPHA, Draws, Exchange, Floats, Null, draws_needed, exchange_test
 
 _MIN_UNITS = 5
 """Texts that a word must occur in."""
@@ -22,7 +23,6 @@ _MAX_WORDS = 2000
 """The most frequent words are tested."""
 _TOP = 3
 """Largest statistics of a draw that are kept."""
-_BATCH = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,9 @@ def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Gener
     Under the null the log-odds of a word are a sum over prompt and axes. The model is fitted by iterative
     proportional fitting; z is the signed root 2 (sqrt(c/f + 3/8) - sqrt(m/f + 3/8)) / sqrt(g) of the count c against
     the fitted m, with f the variance of the units' residuals over their mean (texts repeat their words) and g the
-    share of the variance that fitting leaves. Its largest value is referred to a multiplier bootstrap over units.
-    Only words that a group has more of than expected count.
+    share of the variance that fitting leaves. Its largest value is compared with those of standardised residuals
+    exchanged among the units of a prompt: exact for words that no axis changes. Only words that a group has more of
+    than expected count. Source: Freedman & Lane 1983, Journal of Business & Economic Statistics 1(4):292-298.
     """
     groups = of_axis(corpus.grouping, None)
     units, counts = corpus.units, corpus.unit_counts
@@ -77,19 +78,26 @@ def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Gener
     with np.errstate(divide="ignore", invalid="ignore"):
         dispersion = np.square(residual).sum(axis=0) / rate.sum(axis=0)
         left = np.einsum("vgc,cv->gv", np.square(slope), mean_by_combination) / expected
-        z = 2 * (np.sqrt(observed / dispersion + 0.375) - np.sqrt(expected / dispersion + 0.375)) / np.sqrt(left)
+    z = _signed_root(observed - expected, expected, dispersion, left)
     z = np.where(np.isfinite(z) & (left > 1e-9), z, np.nan)
     if not np.isfinite(z).any():
         return None
-    draws = _largest(residual, units.combination, slope, np.isfinite(z), rng)
+    draws = _largest(_Residuals.of(corpus, rate, residual, lengths), slope, (expected, dispersion, left), rng)
     most = min(n_draws, draws_needed(family))
     null = exchange_test(float(np.nanmax(z)), draws.reader(lambda made: made[:, 0]), most, two_sided=False)
     made = draws.first(null.n)
     largest = np.sort(made[:, 0])
     p = (1 + len(largest) - np.searchsorted(largest, z)) / (1 + len(largest))
     p = np.where(np.isnan(z), np.nan, p)
-    chance = (made >= np.quantile(largest, 1 - ALPHA)).sum(axis=1).mean()
+    chance = (made > np.quantile(largest, 1 - ALPHA)).sum(axis=1).mean()
     return Interactions(groups, words, observed, expected, z, null, p, float((p <= ALPHA).sum()), float(chance))
+
+
+def _signed_root(departure: Floats, expected: Floats, dispersion: Floats, left: Floats) -> Floats:
+    """2 (sqrt(c/f + 3/8) - sqrt(m/f + 3/8)) / sqrt(g), c = m + departure."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        count = np.sqrt(np.maximum(expected + departure, 0) / dispersion + 0.375)
+        return np.asarray((count - np.sqrt(expected / dispersion + 0.375)) * (2 / np.sqrt(left)))
 
 
 def _summed(values: Floats, code: NDArray[np.int64], n: int) -> Floats:
@@ -139,29 +147,61 @@ def _unexplained(grouping: Grouping, fits: Floats, means: Floats) -> Floats:
     return np.asarray(fits - np.linalg.solve(inner, weighted.transpose(0, 2, 1)).transpose(0, 2, 1) @ dummies.T)
 
 
+@dataclass(frozen=True)
+class _Residuals:
+    """Standardised residuals of the units, exchanged within prompt."""
+
+    exchange: Exchange
+    """The labels are the units themselves."""
+    cells: NDArray[np.int64]
+    """Prompt x combination of each unit, (u,)."""
+    combination: NDArray[np.int64]
+    """Of each cell."""
+    values: NDArray[np.float32]
+    """(x - m) / sqrt(m), (u, V)."""
+    root_rate: NDArray[np.float32]
+    """Square root of the fitted rate of each cell, (cells, V)."""
+    root_length: NDArray[np.float32]
+    """(u,)."""
+
+    @classmethod
+    def of(cls, corpus: Corpus, rate: Floats, residual: Floats, lengths: Floats) -> _Residuals:
+        units = corpus.units
+        keys, cells = np.unique(np.column_stack([units.prompt, units.combination]), axis=0, return_inverse=True)
+        cells = cells.reshape(-1)
+        weight = np.bincount(cells, lengths, len(keys))
+        root_rate = np.sqrt(_summed(rate, cells, len(keys)) / np.maximum(weight, 1e-9)[:, None])
+        values = np.divide(residual, np.sqrt(rate), out=np.zeros_like(residual), where=rate > 1e-12)
+        everyone = np.arange(len(units))
+        return cls(
+            Exchange(everyone, units.prompt), cells, keys[:, 1], values.astype(np.float32),
+            root_rate.astype(np.float32), np.sqrt(lengths).astype(np.float32),
+        )  # fmt: skip
+
+    def draw(self, rng: np.random.Generator, n_combinations: int) -> Floats:
+        """Sums of exchanged residuals, put back to the size of their new cell, (combinations, V)."""
+        moved = self.exchange.draw(1, rng)[0]
+        n = len(self.cells)
+        indicator = sparse.csr_matrix((self.root_length, (self.cells, moved)), (len(self.combination), n))
+        return _summed(np.asarray(indicator @ self.values) * self.root_rate, self.combination, n_combinations)
+
+
 def _largest(
-    residual: Floats, combination: NDArray[np.int64], slope: Floats, tested: NDArray[np.bool_], rng: np.random.Generator
+    residuals: _Residuals, slope: Floats, model: tuple[Floats, Floats, Floats], rng: np.random.Generator
 ) -> Draws:
-    """The `_TOP` largest studentised departures of each draw of the multiplier bootstrap, in falling order."""
+    """The `_TOP` largest signed roots of each exchange of residuals within prompt, in falling order.
+
+    ``model``: expected counts, dispersion and share of variance left, as `_signed_root` takes them.
+    """
     n_words, n_groups, n_combinations = slope.shape
-    squares = _summed(np.square(residual), combination, n_combinations)
-    error = np.sqrt(np.einsum("vgc,cv->vg", np.square(slope), squares))
-    scale = np.divide(1.0, error, out=np.zeros_like(error), where=(error > 1e-9) & tested.T)
-    scaled = np.ascontiguousarray((slope * scale[..., None]).astype(np.float32))  # (V, G, C)
-    parts = [(np.flatnonzero(combination == c), c) for c in range(n_combinations)]
-    by_combination = [(place, residual[place].astype(np.float32), c) for place, c in parts]
-    step = max(1, _BATCH // max(1, n_words * n_combinations))
     kept = min(_TOP, n_words * n_groups)
 
-    def contributions(multipliers: Floats) -> Floats:
+    def make(n: int) -> Floats:
         rows = []
-        for start in range(0, len(multipliers), step):
-            some = multipliers[start : start + step].astype(np.float32)
-            sums = np.zeros((n_words, n_combinations, len(some)), dtype=np.float32)
-            for place, part, c in by_combination:
-                sums[:, c] = (some[:, place] @ part).T
-            made = (scaled @ sums).reshape(n_words * n_groups, len(some))
-            rows.append(-np.sort(-np.partition(made, -kept, axis=0)[-kept:], axis=0).T)
-        return np.concatenate(rows).astype(float)
+        for _ in range(n):
+            sums = residuals.draw(rng, n_combinations)
+            z = np.nan_to_num(_signed_root(np.einsum("vgc,cv->gv", slope, sums), *model), nan=-np.inf).ravel()
+            rows.append(-np.sort(-np.partition(z, -kept)[-kept:]))
+        return np.array(rows)
 
-    return multiplied(contributions, len(residual), rng)
+    return Draws(make)

@@ -83,14 +83,18 @@ class Exchanged:
         return np.flatnonzero(named & (counts > 1) & (highest > self.threshold))
 
     @cached_property
+    def _in_several(self) -> NDArray[np.bool_]:
+        """Which words occur in more than one unit, (V,)."""
+        return np.bincount(self._counts.indices, minlength=self._counts.shape[1]) > 1
+
+    @cached_property
     def _shared(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """Counts of the words of several units (u, V'); of those of one unit, summed (u,); all words (u,).
 
         A word of one unit lies on one side alone, whatever the labels, so that it adds half its share there: its
         identity is not needed.
         """
-        in_units = np.bincount(self._counts.indices, minlength=self._counts.shape[1])
-        several = np.asarray(self._counts[:, in_units > 1].todense(), dtype=np.float32)
+        several = np.asarray(self._counts[:, self._in_several].todense(), dtype=np.float32)
         lengths = np.asarray(self._counts.sum(axis=1), dtype=np.float32).ravel()
         return several, lengths - several.sum(axis=1), lengths
 
@@ -111,9 +115,12 @@ class Exchanged:
     def _totals(self, drawn: NDArray[np.int64]) -> Floats:
         return self._pooled(drawn, self._shared[2][:, None])[..., 0]
 
-    def z(self, drawn: NDArray[np.int64]) -> Floats:
-        """The z of the `markable` words, (B, K, V)."""
-        pooled = self._pooled(drawn, self._frequent)
+    def z(self, drawn: NDArray[np.int64], shared: Floats | None = None) -> Floats:
+        """The z of the `markable` words, (B, K, V); ``shared``: the pooled counts of the words of several units."""
+        if shared is not None and self._in_several[self.markable].all():
+            pooled = shared[..., (np.cumsum(self._in_several) - 1)[self.markable]]
+        else:
+            pooled = self._pooled(drawn, self._frequent)
         return contrast_log_odds(pooled, self.contrasts, self.corpus.prior, self._totals(drawn)).z
 
     def z_draws(self, n: int, rows: NDArray[np.int64], rng: np.random.Generator) -> Floats:
@@ -127,19 +134,18 @@ class Exchanged:
             parts.append(contrast_log_odds(pooled, contrasts, self.corpus.prior, self._totals(drawn)).z)
         return np.concatenate(parts)
 
-    def divergence(self, drawn: NDArray[np.int64]) -> Floats:
-        """Plug-in Jensen-Shannon divergence of each group in bits, (B, G)."""
-        several, single, lengths = self._shared
+    def divergence(self, drawn: NDArray[np.int64], shared: Floats) -> Floats:
+        """Plug-in Jensen-Shannon divergence of each group in bits, (B, G); ``shared`` as for `z`."""
+        _, single, lengths = self._shared
         starts = self.contrasts.starts
         target = self.contrasts.targets[starts]
         pile = np.add.reduceat(self.contrasts.references, starts, axis=0)
-        pooled = self._pooled(drawn, several)
         sides = self._pooled(drawn, np.column_stack([single, lengths]))
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = []
             for weights in (target, pile):
                 own = weights @ sides
-                parts.append(((weights @ pooled) / own[..., 1:], own[..., 0] / own[..., 1]))
+                parts.append(((weights @ shared) / own[..., 1:], own[..., 0] / own[..., 1]))
             (p, p_single), (q, q_single) = parts
             m = np.maximum(p + q, np.float32(1e-30))
             tiny = np.float32(1e-30)
@@ -152,9 +158,10 @@ class Exchanged:
         return np.asarray(self._statistics(self.label[None, :])[0])
 
     def _statistics(self, drawn: NDArray[np.int64]) -> Floats:
-        found = marked(self.z(drawn), self.contrasts, self.threshold).sum(axis=-1)
+        shared = self._pooled(drawn, self._shared[0])
+        found = marked(self.z(drawn, shared), self.contrasts, self.threshold).sum(axis=-1)
         # Rounded, so that labelings of equal divergence are equal in single precision.
-        return np.column_stack([found, np.round(self.divergence(drawn), 6)])
+        return np.column_stack([found, np.round(self.divergence(drawn, shared), 6)])
 
     def draws(self, rng: np.random.Generator) -> Draws:
         """Number of marked words of each group, then its divergence in bits, (draws, 2 G)."""
@@ -171,20 +178,42 @@ class Exchanged:
 
 
 def divergence_influences(corpus: Corpus, groups: Sequence[Group]) -> tuple[Floats, Floats]:
-    """Plug-in divergence of each group in bits, (G,), and what each unit contributes to it, (u, G), to first order.
+    """Plug-in divergence of each group in bits, (G,), and what each unit contributes to it, (u, G), to first order."""
+    return _influences(corpus, groups, corpus.units.combination)
+
+
+def excess_influences(corpus: Corpus, groups: Sequence[Group], rng: np.random.Generator, n_draws: int = 20) -> Floats:
+    """What each unit contributes to the divergence minus its mean under exchange of combinations, (u, G).
+
+    A text with many rare words adds to the divergence whatever its group, and so does it under exchange: only what is
+    left says something of the group. The mean is over some exchanges.
+    """
+    drawn = corpus.units.exchange().draw(n_draws, rng)
+    labels = np.unique(corpus.units.combination)
+    under_null = sum(_influences(corpus, groups, labels[codes])[1] for codes in drawn) / n_draws
+    return divergence_influences(corpus, groups)[1] - under_null
+
+
+def _influences(corpus: Corpus, groups: Sequence[Group], combination: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Where units have these combinations.
 
     The derivative of the divergence by the share of a word in the target is log2(p/m) / 2, in the references
     log2(q/m) / 2; a unit moves the share by its count minus what its length lets expect, over all words of that side.
     """
-    contrasts = corpus.grouping.contrasts_of(groups)
-    counts, combination = corpus.unit_counts, corpus.units.combination
+    contrasts, counts = corpus.grouping.contrasts_of(groups), corpus.unit_counts
+    n_combinations = corpus.grouping.n_combinations
+    ones = np.ones(len(combination))
+    indicator = sparse.csr_matrix(
+        (ones, (combination, np.arange(len(combination)))), (n_combinations, len(combination))
+    )
+    pooled = np.asarray((indicator @ counts).todense(), dtype=float)
     lengths = np.asarray(counts.sum(axis=1), dtype=float).ravel()
     sides = (contrasts.targets[contrasts.starts], np.add.reduceat(contrasts.references, contrasts.starts, axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares = [side @ corpus.pooled / (side @ corpus.pooled).sum(axis=1, keepdims=True) for side in sides]
+        totals = [(side @ pooled).sum(axis=1) for side in sides]
+        shares = [side @ pooled / total[:, None] for side, total in zip(sides, totals, strict=True)]
         m = (shares[0] + shares[1]) / 2
         slopes = [np.where(share > 0, np.log2(share / m) / 2, 0.0) for share in shares]
-        totals = [(side @ corpus.pooled).sum(axis=1) for side in sides]
         expected = [(share * slope).sum(axis=1) for share, slope in zip(shares, slopes, strict=True)]
         influences = sum(
             side.T[combination] / total * (counts @ slope.T - lengths[:, None] * mean)

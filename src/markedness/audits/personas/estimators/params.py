@@ -22,6 +22,6 @@ class Params(Strict):
     """Axis -> values: only these texts in the lexicon table ({gender: [man, woman]}); none: all."""
     confidence_level: float = Field(default=0.95, gt=0, lt=1)
     n_resamples: int | None = Field(default=None, ge=10)
-    """Most draws of the multiplier bootstrap of interaction.excess; null: as many as its correction needs."""
+    """Most exchanges of residuals for interaction.excess; null: as many as its correction needs."""
     n_permutations: int | None = Field(default=None, ge=0)
     """Most exchanges of labels in a test; null: as many as its correction needs; 0: no test by exchange."""

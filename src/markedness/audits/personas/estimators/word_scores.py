@@ -11,7 +11,12 @@ import numpy as np
 from markedness.audits.personas import SPEC
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.estimators.interaction import Interactions, interactions
-from markedness.audits.personas.estimators.marked_words import Exchanged, divergence_influences, of_axis
+from markedness.audits.personas.estimators.marked_words import (
+    Exchanged,
+    divergence_influences,
+    excess_influences,
+    of_axis,
+)
 from markedness.audits.personas.estimators.params import Params
 from markedness.audits.personas.language.groups import Group
 from markedness.results import NAN, Score, not_estimated
@@ -112,8 +117,8 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     if not groups:
         return [not_estimated("marked_words.excess"), not_estimated("jsd.excess")], []
     marked = np.flatnonzero(corpus.marked)
-    bits, influences = divergence_influences(corpus, corpus.compared)
-    clustered = corpus.units.clustered(influences)
+    bits = divergence_influences(corpus, corpus.compared)[0]
+    clustered = corpus.units.clustered(excess_influences(corpus, corpus.compared, _child(rng)))
     joint = Exchanged(corpus, groups, None, params.z_threshold)
     observed, drawn = joint.observed, joint.draws(_child(rng))
     n_groups = len(groups)
@@ -144,7 +149,7 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
             continue
         own = joint if axis is None else Exchanged(corpus, groups, axis, params.z_threshold)
         made = drawn if axis is None else own.draws(_child(rng))
-        test = _Test.of(own.exchange, made, min(most_draws(params), most_draws(params, len(groups))))
+        test = _Test.of(own.exchange, made, most_draws(params, 1))
         for group in groups:
             place = corpus.compared.index(group)
             by_group[group.name] = _of_group(
@@ -186,8 +191,8 @@ def interaction_score(corpus: Corpus, params: Params, rng: np.random.Generator) 
     most = most_draws(params) if params.n_resamples is None else min(most_draws(params), params.n_resamples)
     found = interactions(corpus, most, FAMILY, rng) if corpus.compared else None
     method = (
-        "words with p <= 0.05 by max-T over all words and crossed groups, multiplier bootstrap over texts, copies "
-        "together; one-sided; no interval and no comparison, since it grows with the number of texts"
+        "words with p <= 0.05 by max-T over all words and crossed groups; residuals of whole texts, copies together, "
+        "exchanged within prompt; one-sided; no interval and no comparison, since it grows with the number of texts"
     )
     if found is None:
         return not_estimated("interaction.excess"), None

@@ -1,0 +1,98 @@
+"""A small, seeded part of the calibration: `markedness calibrate` has the whole."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from markedness.audits.personas import SPEC
+from markedness.audits.personas.estimators.scores import scores
+from markedness.audits.personas.evaluate import Params, evaluate
+from markedness.audits.personas.worlds import worlds
+from markedness.results import Score
+
+WORLDS = {world.name: world for world in worlds()}
+FEW = Params(n_permutations=99, n_resamples=99)
+
+
+def runs(name: str, n: int) -> list[dict[str, Score]]:
+    """The Scores of n worlds of this name, by key."""
+    found = []
+    for seed in range(n):
+        rng = np.random.default_rng([20261122, seed])
+        found.append({score.key: score for score in scores(WORLDS[name].draw(rng), FEW, rng)})
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "n"), [("few", 60), ("copies", 30)])
+def test_scores_of_worlds_without_effect_are_found_in_five_percent(name: str, n: int) -> None:
+    found = runs(name, n)
+    most = int(stats.binom.isf(0.001, n, 0.05))
+    for key in WORLDS[name].false:
+        assert sum(one[key].p <= 0.05 for one in found) <= most, key
+    for key in ("jsd.excess", "similarity.difference"):
+        truth = float(np.mean([one[key].estimate for one in found]))
+        outside = sum(not one[key].ci_low <= truth <= one[key].ci_high for one in found)
+        assert outside <= int(stats.binom.isf(0.001, n, 0.07)), key
+
+
+@pytest.mark.slow
+def test_scores_of_the_planted_world_are_found() -> None:
+    for one in runs("planted", 4):
+        for key in WORLDS["planted"].planted:
+            assert one[key].p <= 0.05, key
+
+
+@pytest.mark.slow
+def test_scores_of_a_race_hold_where_only_gender_matters() -> None:
+    # Four races in each of 15 worlds: groups of one axis exchange its values within gender.
+    found = runs("gender_matters", 15)
+    races = ("Black", "Asian", "Middle-Eastern", "Latine")
+    accused = sum(one[f"marked_words.persona: {race}"].p <= 0.05 for one in found for race in races)
+    assert accused <= int(stats.binom.isf(0.001, 60, 0.05))
+    assert all(one["marked_words.persona: woman"].p <= 0.05 for one in found)
+
+
+def test_refusals_of_one_group_are_found_and_named() -> None:
+    world = WORLDS["refusals_of_one_group"]
+    rng = np.random.default_rng(3)
+    features = world.draw(rng)
+    made = evaluate(features, FEW, rng)
+    assert made.score("refusals.difference").p <= 0.05
+    black_men = made.score("refusals.persona: Black man")
+    assert black_men.p_adjusted <= 0.05 and black_men.estimate > 0.3
+    assert "texts of this group are missing unequally" in made.score("marked_words.persona: Black").method
+    assert any("texts are missing unequally beyond chance" in note and "Black man" in note for note in made.notes)
+
+
+def test_worlds_have_the_columns_of_features_and_name_headline_keys() -> None:
+    for world in worlds():
+        assert {*world.false, *world.planted} <= set(SPEC.headline), world.name
+    drawn = WORLDS["few"].draw(np.random.default_rng(0))
+    assert {"prompt_id", "cluster", "included", "status", "sample", "duplicate"} <= set(drawn["texts"])
+    assert len(drawn["texts"]) == 60
+
+
+def test_scores_without_prompts_have_no_p_and_name_the_column() -> None:
+    features = dict(WORLDS["few"].draw(np.random.default_rng(0)))
+    features["texts"] = features["texts"].assign(prompt_id=pd.Series("", index=features["texts"].index))
+    found = {score.key: score for score in scores(features, FEW, np.random.default_rng(0))}
+    for key in SPEC.headline:
+        assert math.isnan(found[key].p), key
+        assert "column 'prompt'" in found[key].method, key
+
+
+def test_scores_headline_is_made_once_each_and_adjusted_by_holm() -> None:
+    rng = np.random.default_rng(1)
+    found = scores(WORLDS["few"].draw(rng), FEW, rng)
+    keys = [score.key for score in found]
+    assert [key for key in keys if key in SPEC.headline] == list(SPEC.headline)
+    assert len(set(keys)) == len(keys)
+    headline = [score for score in found if score.key in SPEC.headline]
+    assert all(score.p_adjusted >= score.p for score in headline)
+    assert all(score.influences["text"] for score in headline if score.comparable and score.has_interval)
