@@ -250,9 +250,8 @@ class Crossed:
         """Mean over cells of the squared true mean, beyond what sampling error adds.
 
         The mean of products of two values of a cell that share no cluster: unbiased whatever the size, 0 on average
-        where no cell has an effect, and then below 0 as often. p, one-sided, is of the ANOVA-type statistic: squared
-        sums over the sum of products within clusters, as F; where few units differ, or no two share a cluster, of
-        exchanged signs.
+        where no cell has an effect, and then below 0 as often. p, one-sided, is of the ANOVA-type statistic; where few
+        units differ, or no two share a cluster, of exchanged signs.
         """
         own = self.only(self.usable())
         if not own.values.size or not own.singles:
@@ -297,43 +296,45 @@ class Crossed:
         return without
 
     def _anova_type(self, total: Floats, within: Floats, apart: Floats, alpha: float) -> tuple[Null, float]:
-        """The p of the ANOVA-type statistic and the smallest excess that it finds with `POWER`."""
+        """The p of the ANOVA-type statistic and the smallest excess that it finds with `POWER`.
+
+        Squared sums over the trace of their covariance, as chi-square over its degrees of freedom,
+        trace(S)^2 / trace(S^2); trace(S^2) without the squares of single clusters, which estimation adds. Sums are not
+        centred, so that the trace grows with an effect and needs no degrees of freedom of its own.
+        """
         from scipy import stats
 
         scale = 1 / np.sqrt(apart)
-        candidates, crossed = [], np.zeros((len(total), len(total)))
+        candidates: list[tuple[Floats, float]] = []
+        crossed, crossed_bias = np.zeros((len(total), len(total))), 0.0
         for part in self.partitions:
             sums = _sums(self.filled, part.codes, part.n) * scale
-            product = sums.T @ sums
+            product, bias = sums.T @ sums, float(np.square(np.square(sums).sum(axis=1)).sum())
             crossed += part.sign * product
+            crossed_bias += part.sign * bias
             if len(part.members) == 1:
-                candidates.append(product)
-        candidates.append(crossed)
-        covariance = max(candidates, key=lambda product: float(np.trace(product)))
+                candidates.append((product, bias))
+        candidates.append((crossed, max(crossed_bias, 0.0)))
+        covariance, bias = max(candidates, key=lambda one: float(np.trace(one[0])))
         trace = float(np.trace(covariance))
         if trace <= 1e-12:
             return Null(p=1.0), NAN
-        freedom = min(max(trace**2 / float(np.square(covariance).sum()), 1.0), len(total))
-        below = freedom * min(effective(np.bincount(part.codes)) for part in self.singles)
-        p = float(stats.f.sf(float((np.square(total) / apart).sum()) / trace, freedom, below))
-        return Null(p=p, mean=0.0), self._detectable(freedom, below, alpha) * trace / freedom / len(total)
+        squared = max(float(np.square(covariance).sum()) - bias, trace**2 / len(total))
+        freedom = max(trace**2 / squared, 1.0)
+        ratio = float((np.square(total) / apart).sum()) / trace
+        needed = _noncentrality(freedom, alpha) * trace / freedom / len(total)
+        return Null(p=float(stats.chi2.sf(ratio * freedom, freedom)), mean=0.0), needed
 
-    @staticmethod
-    def _detectable(freedom: float, below: float, alpha: float) -> float:
-        """Noncentrality of F that is found at ``alpha`` with `POWER`; NaN where none of a plausible size is."""
-        from scipy import optimize, stats
 
-        bound = float(stats.f.isf(alpha, freedom, below))
+def _noncentrality(freedom: float, alpha: float) -> float:
+    """Noncentrality of chi-square that is found at ``alpha`` with `POWER`."""
+    from scipy import optimize, stats
 
-        def lacking(shift: float) -> float:
-            return float(stats.ncf.sf(bound, freedom, below, shift)) - POWER
-
-        high = 10.0
-        while lacking(high) < 0:
-            high *= 2
-            if high > 1e6:
-                return NAN
-        return float(optimize.brentq(lacking, 1e-6, high, xtol=1e-3))
+    bound = float(stats.chi2.isf(alpha, freedom))
+    high = 10.0
+    while stats.ncx2.sf(bound, freedom, high) < POWER:
+        high *= 2
+    return float(optimize.brentq(lambda shift: stats.ncx2.sf(bound, freedom, shift) - POWER, 1e-6, high, xtol=1e-3))
 
 
 def _total(sums: Floats) -> Floats:

@@ -26,13 +26,14 @@ DIALECT_TASKS = {
 OF_NAMES = ("gap.positive", "gap.negative", "gap_size.excess", "gap_size.specific")
 OF_DIALECT = ("dialect_gap.positive", "dialect_gap.negative", "dialect_gap_size.excess")
 MISSING = "missing.difference"
-# Törnberg (2026), Results and SI "Names paradigm": mean gaps over the 19 models, where the paper prints them.
+# Törnberg (2026), SI, Table 3: mean gap of the models in which it is significant.
 NAME_GAPS = {
-    ("Arab", "hireable"): 0.076, ("Asian", "hireable"): 0.030, ("Black", "hireable"): 0.031,
-    ("Hispanic", "hireable"): -0.001, ("Asian", "leader"): -0.032, ("Hispanic", "leader"): -0.023,
-    ("Black", "aggressive"): 0.012, ("Arab", "poor"): 0.012, ("Hispanic", "poor"): 0.022,
+    ("Arab", "hireable"): 0.085, ("Arab", "aggressive"): 0.031, ("Arab", "poor"): 0.066,
+    ("Asian", "hireable"): 0.055, ("Asian", "leader"): -0.121, ("Asian", "poor"): 0.033,
+    ("Black", "aggressive"): 0.057, ("Black", "poor"): 0.048,
+    ("Hispanic", "leader"): -0.055, ("Hispanic", "poor"): 0.038,
 }  # fmt: skip
-# Törnberg (2026), Figure 2.
+# Törnberg (2026), Figure 2: means over the models.
 DIALECT_GAPS = {"professional_tone": -0.774, "educated_speaker": -0.688, "angry": 0.153}
 
 
@@ -98,8 +99,8 @@ def worlds() -> Sequence[World]:
             Setting(pairs=120, missing=(0.4, 0.1), missing_name=0.05), (*OF_NAMES, *OF_DIALECT),
         ),
         _world(
-            "planted", "The paper's mean gaps over its models, with its 3,000 pairs of names and all pairs of texts.",
-            Setting(pairs=3000, gaps=NAME_GAPS, name=0.02, name_task=0.02, texts=20, dialect_gaps=DIALECT_GAPS),
+            "planted", "The paper's significant gaps, with its 3,000 pairs of names and all pairs of texts.",
+            Setting(pairs=3000, gaps=NAME_GAPS, name=0.03, name_task=0.03, texts=20, dialect_gaps=DIALECT_GAPS),
             (MISSING,), ("gap_size.excess", "gap_size.specific", "dialect_gap.positive", "dialect_gap_size.excess"),
         ),
     ]  # fmt: skip

@@ -24,9 +24,9 @@ CLUSTERED = {
     "dialect": "t over pairs of texts",
 }
 SIZE = {
-    "names": "products of differences that share no name, reference name or vignette; F of squared sums over products "
-    "within clusters",
-    "dialect": "products of differences of different texts; F of squared sums over squares",
+    "names": "products of differences that share no name, reference name or vignette; squared sums over products within"
+    " clusters (ANOVA-type)",
+    "dialect": "products of differences of different texts; squared sums over squares (ANOVA-type)",
 }
 FLIPPED = "where few differ or none share a cluster, signs of whole clusters exchanged"
 
