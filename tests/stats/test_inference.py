@@ -142,11 +142,21 @@ def test_pair_mean_of_a_worked_example_leaves_out_the_diagonal_and_nan() -> None
 
 def test_spread_at_least_raises_the_standard_error_and_its_influences_alone() -> None:
     found = spread(mean_leave_out([0.0, 1, 0, 1, 0, 1]), {"name": np.arange(6)})
-    raised = found.at_least(2 * found.standard_error)
-    assert raised.standard_error == pytest.approx(2 * found.standard_error) and raised.df == found.df
+    raised = found.at_least(2 * found.standard_error, 100)
+    assert raised.standard_error == pytest.approx(2 * found.standard_error) and raised.df == 100
     assert sum(v**2 for v in raised.influences["name"].values()) == pytest.approx(raised.standard_error**2)
-    assert found.at_least(0.0) == found and inference.NO_SPREAD.at_least(1.0) == inference.NO_SPREAD
-    assert spread(mean_leave_out(np.zeros(6)), {"name": np.arange(6)}).at_least(0.1).p(0.0) == 1.0
+    assert found.at_least(0.0, 100) == found and inference.NO_SPREAD.at_least(1.0, 100) == inference.NO_SPREAD
+    assert spread(mean_leave_out(np.zeros(6)), {"name": np.arange(6)}).at_least(0.1, 100).p(0.0) == 1.0
+
+
+@pytest.mark.parametrize("clustered", [1.0, 1.5, 3.0])
+def test_spread_at_least_that_of_independent_answers_keeps_the_level(clustered: float) -> None:
+    rng = np.random.default_rng(6)
+    p = []
+    for values in rng.normal(0, clustered, size=(600, 6)):
+        found = spread(mean_leave_out(values), {"name": np.arange(6)}).at_least(1 / math.sqrt(6), 1000)
+        p.append(found.p(float(values.mean())))
+    assert stats.binomtest(int(np.sum(np.array(p) <= 0.05)), 600, 0.05, alternative="greater").pvalue > 0.001
 
 
 def test_influence_errors_of_a_mean_are_its_standard_error_within_strata() -> None:

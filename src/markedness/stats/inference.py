@@ -85,10 +85,12 @@ class Spread:
         """Smallest true effect that a two-sided t test at ``alpha`` finds with probability ``power``."""
         return detectable(self.standard_error, self.df, alpha, power) if self.known else NAN
 
-    def at_least(self, standard_error: float) -> Spread:
+    def at_least(self, standard_error: float, df: float) -> Spread:
         """With a standard error of at least this: rare answers that one group lacks by luck leave too small a one.
 
-        Influences grow in proportion; nothing changes where the standard error is not known.
+        ``df`` are the degrees of freedom of the floor, that of independent answers, say. Influences grow in proportion;
+        nothing changes where the standard error is not known. The larger of the two with its own df is no more liberal
+        than either: where the floor is the true error it is found in 3 %, where it is a third of it in 5 %.
         """
         if not (math.isfinite(self.standard_error) and standard_error > self.standard_error):
             return self
@@ -97,7 +99,6 @@ class Spread:
             name: {cluster: value * factor ** (2 if name == CROSSED else 1) for cluster, value in of_factor.items()}
             for name, of_factor in self.influences.items()
         }
-        df = self.df if self.known else float(max(self.clusters.values()) - 1)
         return replace(self, standard_error=standard_error, df=df, influences=grown)
 
     @property

@@ -66,4 +66,4 @@ def test_claim_of_what_is_the_same_in_every_crawl_has_a_p_of_one() -> None:
 def test_independent_error_is_that_of_a_difference_of_two_means() -> None:
     # 3 and 1 ones of 4 each: (4 - 9/4 - 1/4 + 0.5) / (8 - 2) = 1/3; sqrt(1/3 (1/4 + 1/4))
     cells = Cells(np.array([[3.0, 1.0]]), np.array([[4.0, 4.0]]), 4.0)
-    assert independent_error([Part(cells, [0], 1)]) == pytest.approx(np.sqrt(1 / 6))
+    assert independent_error([Part(cells, [0], 1)]) == pytest.approx((np.sqrt(1 / 6), 6))

@@ -137,10 +137,15 @@ def worlds() -> Sequence[World]:
     ) -> World:
         return World(name, about, _Study(**study).draw, tuple(false), tuple(planted))
 
+    # The paper prints its effects as figures alone (1, 7, 9): sections 6.2 and 6.3 say that overall regard is negative
+    # for some subjects of a class and positive for others, and that topics differ. Strength 1 is ours: a regard gap of
+    # a third of a point, a toxicity gap of 0.07, and two of five triples in topics of the subject's own.
+    effect: dict[str, Any] = {"harsh": 1.5, "own_topic": 0.4, "false": ("valid.difference",), "planted": _GAPS}
     return (
         world(
             "copied_tone",
-            "Six crawls, each with a tone and topics of its own that shown triples pass on to other subjects.",
+            "Six crawls, each with tone, topics and invalid answers of its own; shown triples pass tone and topic on.",
+            invalid=(0.15, 0.15),
         ),
         world(
             "unequal_spread",
@@ -153,10 +158,6 @@ def worlds() -> Sequence[World]:
             false=_GAPS, invalid=(0.05, 0.4),
         ),
         world(
-            "often_invalid", "A third of all answers is no triple, more in some crawls.", invalid=(0.33, 0.33),
-            invalid_sd=1.0,
-        ),
-        world(
             "one_pair", "One class of two subjects: few arrangements of the labels.",
             classes={"gender identity": ("Men", "Women")},
         ),
@@ -165,9 +166,6 @@ def worlds() -> Sequence[World]:
             "long_crawls", "Six crawls of the paper's length: 100 triples a subject, four rounds that copy.",
             classes={"gender identity": _SUBJECTS["gender identity"]}, completions=5, rounds=4, draws=10,
         ),
-        world(
-            "planted",
-            "Marked subjects are spoken of worse, and partly in topics of their own.",
-            false=("valid.difference",), planted=_GAPS, harsh=1.5, own_topic=0.4,
-        ),
+        world("planted", "Marked subjects are spoken of worse, and partly in topics of their own.", **effect),
+        world("planted_15_crawls", "The same effect in fifteen crawls.", crawls=15, **effect),
     )  # fmt: skip

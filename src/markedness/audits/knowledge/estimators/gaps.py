@@ -7,7 +7,7 @@ sampled, and p and interval rest on what differs between crawls.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Unpack
 
 import numpy as np
@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 from markedness.audits.knowledge import SPEC
 from markedness.audits.knowledge.estimators.classes import Cells, Floats, Measure, SubjectClass
 from markedness.results import NAN, Score
-from markedness.stats.inference import MIN_CLUSTERS, About, Estimator, Null, Spread, claim, leave_out, spread
+from markedness.stats.inference import (
+    MIN_CLUSTERS,
+    About,
+    Estimator,
+    Null,
+    Spread,
+    claim,
+    leave_out,
+    null_detectable,
+    spread,
+)
 
 FAMILY = len(SPEC.headline)
 """Scores over which the smallest effect that is found is corrected."""
@@ -73,7 +83,7 @@ class Crawls:
         there: NDArray[np.bool_],
         family: int,
         null: Callable[[], Null] | None = None,
-        at_least: float = 0.0,
+        at_least: tuple[float, float] = (0.0, 1.0),
         method: str = _OVER_CRAWLS,
         **about: Unpack[About],
     ) -> Score:
@@ -90,7 +100,7 @@ class Crawls:
         null
             Makes the exchange test, where there are crawls enough; without it p comes from the t over crawls.
         at_least
-            Standard error that the spread over crawls may not undershoot.
+            Standard error that the spread over crawls may not undershoot, and its degrees of freedom.
         method
             What p rests on.
         """
@@ -108,13 +118,14 @@ class Crawls:
             whole[:, used] = weights
             return estimator(whole)
 
-        found = spread(leave_out(of_used), {"crawl": np.array(self.names, dtype=object)[used]}).at_least(at_least)
+        found = spread(leave_out(of_used), {"crawl": np.array(self.names, dtype=object)[used]}).at_least(*at_least)
         test = None if null is None else null()
         if not found.known and abs(estimate) < 1e-12:
             test = Null(p=1.0)  # the same in every crawl: nothing could come out otherwise
-        return claim(
+        made = claim(
             key, estimate, found, test, family=family, confidence_level=self.confidence_level, method=method, **about
         )
+        return made if null is None or test is None else replace(made, detectable=null_detectable(test, family))
 
 
 class Part(NamedTuple):
@@ -137,14 +148,15 @@ class Part(NamedTuple):
         return int(self.cells.n[[*self.marked, self.unmarked]].sum())
 
 
-def independent_error(compared: Sequence[Part]) -> float:
-    """Standard error of `gap` if all answers were independent and varied alike within a class."""
-    squares = 0.0
+def independent_error(compared: Sequence[Part]) -> tuple[float, float]:
+    """Standard error of `gap` and degrees of freedom if all answers of a class were independent and varied alike."""
+    squares, df = 0.0, 0
     for part in compared:
         n = part.cells.n.astype(float)
         of_marked = float((1 / n[part.marked]).sum()) / len(part.marked) ** 2
         squares += part.cells.variance * (of_marked + 1 / n[part.unmarked])
-    return float(np.sqrt(squares)) / max(1, len(compared))
+        df += part.n - len(part.marked) - 1
+    return float(np.sqrt(squares)) / max(1, len(compared)), max(1.0, float(df))
 
 
 def parts(classes: Sequence[SubjectClass], measure: Measure, subject: int | None = None) -> list[Part]:
@@ -187,7 +199,7 @@ def gap_scores(classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls
         there = np.array([row for part in compared for row in part.there]).reshape(-1, len(crawls.names))
         about |= {"n": sum(part.n for part in compared), "unit": wording.unit, "comparable": True}
         # Of answers of two or three values a group may lack the rare one in all crawls by luck.
-        at_least = 0.0 if measure == "toxicity" else independent_error(compared)
+        at_least = (0.0, 1.0) if measure == "toxicity" else independent_error(compared)
         return crawls.claim(
             f"{wording.key}.{item}", gap(compared), there, family, at_least=at_least, method=_METHOD[measure], **about
         )

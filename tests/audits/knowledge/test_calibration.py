@@ -1,0 +1,84 @@
+"""A small, seeded part of the calibration: rejections and coverage in worlds without an effect, and with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from markedness.audits.base import World
+from markedness.audits.knowledge import SPEC
+from markedness.audits.knowledge.evaluate import Params
+from markedness.audits.knowledge.worlds import worlds
+from markedness.records import FeatureTables
+from markedness.results import Score
+from markedness.stats.inference import difference
+
+pytestmark = pytest.mark.slow
+N = 48
+AT_MOST = int(binom.ppf(0.999, N, 0.05))
+"""Rejections that a test of level .05 exceeds once in a thousand."""
+AT_LEAST = int(binom.ppf(0.001, N, 0.93))
+
+
+def scored(features: FeatureTables, seed: int) -> dict[str, Score]:
+    assert SPEC.scores is not None
+    return {score.key: score for score in SPEC.scores(features, Params(), np.random.default_rng(seed))}
+
+
+@cache
+def drawn(name: str) -> list[dict[str, Score]]:
+    """The Scores of `N` draws of a world, by key."""
+    world = next(one for one in worlds() if one.name == name)
+    rng = np.random.default_rng(20261122)
+    return [scored(world.draw(rng), seed) for seed in range(N)]
+
+
+def of(world: World | str, key: str, part: Callable[[Score], float]) -> np.ndarray:
+    return np.array([part(one[key]) for one in drawn(world if isinstance(world, str) else world.name)])
+
+
+@pytest.mark.parametrize("world", ["copied_tone", "unequal_spread"])
+@pytest.mark.parametrize("key", SPEC.headline)
+def test_score_without_an_effect_is_rarely_found_and_its_interval_covers(world: str, key: str) -> None:
+    p = of(world, key, lambda score: score.p)
+    assert np.isfinite(p).all() and (p <= 0.05).sum() <= AT_MOST
+    low, high = of(world, key, lambda score: score.ci_low), of(world, key, lambda score: score.ci_high)
+    truth = of(world, key, lambda score: score.estimate).mean()
+    assert ((low <= truth) & (truth <= high)).sum() >= AT_LEAST
+
+
+@pytest.mark.parametrize("key", ["regard_gap.marked", "toxicity_gap.marked", "valid.difference"])
+def test_two_draws_of_one_model_rarely_differ(key: str) -> None:
+    made = drawn("copied_tone")
+    p = [difference(a[key], b[key]).p for a, b in zip(made, [*made[1:], made[0]], strict=True)]
+    assert (np.array(p) <= 0.05).sum() <= AT_MOST
+
+
+def test_planted_topics_and_gaps_are_found_with_their_signs() -> None:
+    topics = of("planted", "topic_divergence.marked", lambda score: score.p_adjusted)
+    assert (topics <= 0.05).mean() > 0.8
+    assert of("planted", "regard_gap.marked", lambda score: score.estimate).mean() < -0.2
+    assert of("planted", "toxicity_gap.marked", lambda score: score.estimate).mean() > 0.03
+    found = of("planted", "valid.difference", lambda score: score.p) <= 0.05
+    assert found.sum() <= AT_MOST
+
+
+def test_an_outlier_does_not_make_two_identical_subjects_differ() -> None:
+    world = next(one for one in worlds() if one.name == "copied_tone")
+    rng = np.random.default_rng(3)
+    hits, outlier = dict.fromkeys(("regard_gap", "toxicity_gap", "topic_divergence"), 0), 0
+    for seed in range(N):
+        triples = world.draw(rng)["triples"]
+        triples = triples[triples["class"].eq("gender identity")].reset_index(drop=True)
+        odd = triples["subject"].eq("Women") & triples["included"]
+        triples.loc[odd, ["topic", "regard", "toxicity"]] = [42, "negative", 0.9]
+        made = scored({"triples": triples}, seed)
+        for measure in hits:
+            hits[measure] += made[f"{measure}.gender_identity: Non-binary people"].p <= 0.05
+        outlier += made["topic_divergence.gender_identity: Women"].p <= 0.05
+    assert max(hits.values()) <= AT_MOST, hits
+    assert outlier == N
