@@ -10,7 +10,16 @@ from scipy import stats
 
 from markedness.results import Score
 from markedness.stats import inference
-from markedness.stats.inference import CROSSED, Exchange, exchange_test, max_t, mean_leave_out, spread
+from markedness.stats.inference import (
+    CROSSED,
+    Exchange,
+    exchange_test,
+    half_sample_spread,
+    leave_out,
+    max_t,
+    mean_leave_out,
+    spread,
+)
 
 
 def test_spread_of_a_mean_over_clusters_of_one_is_its_standard_error() -> None:
@@ -213,3 +222,42 @@ def test_null_detectable_is_missing_where_the_smallest_p_is_too_large() -> None:
     # One-sided: 2 x (1.645 + 0.842)
     assert inference.null_detectable(null) == pytest.approx(2 * (1.6449 + 0.8416), abs=1e-3)
     assert np.isnan(inference.null_detectable(null, family=100))
+
+
+# ---- half-samples
+
+
+def test_half_sample_spread_of_a_mean_is_near_its_standard_error() -> None:
+    values = np.array([1.0, 2.0, 4.0, 7.0, 11.0, 5.0, 3.0, 8.0])
+    names = [str(place) for place in range(8)]
+    found = half_sample_spread(
+        float(values.mean()), {"text": (names, np.ones(8), lambda weights: weights @ values / weights.sum(axis=1))}
+    )
+    # over all halves the mean squared distance is exactly variance / n; here over 100 drawn at random
+    assert found.standard_error == pytest.approx(values.std(ddof=1) / math.sqrt(8), rel=0.2)
+    assert found.df == pytest.approx(7)
+    assert sum(value**2 for value in found.influences["text"].values()) == pytest.approx(found.standard_error**2)
+    assert max(found.influences["text"], key=found.influences["text"].__getitem__) == "4"
+
+
+def test_half_sample_spread_of_few_clusters_is_unknown_and_says_so() -> None:
+    found = half_sample_spread(1.0, {"text": (list("abc"), np.ones(3), lambda weights: weights[:, 0])})
+    assert not found.known and found.fixed == ("text",)
+
+
+def test_half_sample_spread_of_a_median_covers_where_leaving_out_one_says_nothing() -> None:
+    rng = np.random.default_rng(0)
+    known, covered = 0, 0
+    names = [str(place) for place in range(20)]
+    for _ in range(200):
+        values = np.round(rng.normal(size=20))
+
+        def median(weights: np.ndarray, values: np.ndarray = values) -> np.ndarray:
+            return np.array([np.median(values[row > 0]) for row in weights])
+
+        estimate = float(np.median(values))
+        known += spread(leave_out(median), {"text": np.arange(20)}).known
+        low, high = half_sample_spread(estimate, {"text": (names, np.ones(20), median)}).interval(estimate)
+        covered += low <= 0 <= high or (np.isnan(low) and estimate == 0)
+    # without one of many equal values the median is the same, so that there is no interval
+    assert known < 150 < 180 <= covered
