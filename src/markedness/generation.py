@@ -64,11 +64,10 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
             except KeyboardInterrupt:
                 say(f"{audit} {model}: interrupted; {len(ledger):,} answers are in the ledger, run again to go on")
                 raise
-            least = config.limits.min_coverage
             served: Counter[tuple[str | None, str | None]] = Counter()
             if counts.answered or not counts.failed:
                 columns = generation_schema([prompt for prompts, _ in asked for prompt in prompts])
-                store.write_rows("generations", audit, model, _all_rows(asked, least, served), columns)
+                store.write_rows("generations", audit, model, _all_rows(asked, served), columns)
                 ledgers.write_slice(params, audit, model, ledger, [answers for _, answers in asked])
         if len(served) > 1:
             versions = ", ".join(f"{name} {mark} {times:,} times" for (name, mark), times in served.most_common(5))
@@ -220,14 +219,12 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> None
         say(f"{audit} {model}: up to round {number}; prompts of later rounds, if any, depend on its answers")
 
 
-def _all_rows(
-    asked: Rounds, min_coverage: float, served: Counter[tuple[str | None, str | None]]
-) -> Iterator[dict[str, Any]]:
+def _all_rows(asked: Rounds, served: Counter[tuple[str | None, str | None]]) -> Iterator[dict[str, Any]]:
     """The rows of all rounds; counts in ``served`` which model and fingerprint answered."""
     for prompts, answers in asked:
         for prompt, completions in zip(prompts, answers, strict=True):
             served.update((one.model, one.fingerprint) for one in completions if one.error is None)
-            yield from completion_rows(prompt, completions, min_coverage)
+            yield from completion_rows(prompt, completions)
 
 
 def load_model(params: Params, audit: str, model: str) -> LanguageModel:

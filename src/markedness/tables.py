@@ -65,9 +65,7 @@ def _holds(column: pd.Series, kind: Kind) -> bool:
     return bool(types.is_integer_dtype(cells) if kind == "whole" else types.is_numeric_dtype(cells))
 
 
-def completion_rows(
-    prompt: Prompt, completions: Sequence[Completion], min_coverage: float = 0.0
-) -> Iterator[dict[str, Any]]:
+def completion_rows(prompt: Prompt, completions: Sequence[Completion]) -> Iterator[dict[str, Any]]:
     """One row per sample, or per sample and candidate; a perplexity has one row without candidate."""
     for sample, completion in enumerate(completions, start=prompt.first_sample):
         row = {
@@ -81,9 +79,6 @@ def completion_rows(
             continue
         log_probs = completion.log_probs or (None,) * len(candidates)
         reasons = completion.reasons or (None,) * len(candidates)
-        if completion.coverage is not None and completion.coverage < min_coverage:
-            log_probs = (None,) * len(candidates)
-            reasons = (f"coverage {completion.coverage:.3g} is below min_coverage {min_coverage:g}",) * len(candidates)
         scored = {
             "estimator": completion.estimator, "coverage": completion.coverage, "cut_tokens": completion.cut_tokens,
         }  # fmt: skip

@@ -94,8 +94,6 @@ class Limits:
     max_requests: int | None = None
     max_cost: float | None = None
     retry: RetryPolicy = RetryPolicy()
-    min_coverage: float = 0.0
-    """Below this coverage of the served alternatives a score is missing."""
 
 
 class ModelConfig(Strict):
@@ -180,8 +178,6 @@ class OpenAIModel(Budget):
     """Chat completions; false: plain completions."""
     top_logprobs: int = Field(default=0, ge=0, le=20)
     """Alternatives asked for where tokens are scored; 0: the server serves none."""
-    min_coverage: float = Field(default=0.0, ge=0, le=1)
-    """Below this coverage of the served alternatives a score is missing."""
     seed: bool = False
     """Send a seed per sample, for servers that honour it."""
     max_tokens_parameter: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -223,7 +219,7 @@ class OpenAIModel(Budget):
     def limits(self) -> Limits:
         """Those of this block."""
         retry = RetryPolicy(self.max_attempts, self.max_wait)
-        return Limits(self.max_requests, self.max_cost, retry, self.min_coverage)
+        return Limits(self.max_requests, self.max_cost, retry)
 
     @property
     def priced_as(self) -> str:

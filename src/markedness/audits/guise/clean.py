@@ -15,7 +15,7 @@ NUMBERS, TEXTS = ("log_prob", "coverage", "cut_tokens"), ("reason", "estimator")
 class Params(Strict):
     """``guise.clean``."""
 
-    min_coverage: float = Field(default=0.0, ge=0, le=1)
+    min_coverage: float = Field(default=0.5, ge=0, le=1)
     """Below this share of probability mass on the attributes that a server returned, its scores are missing."""
 
 
