@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -155,3 +156,45 @@ def test_stored_scores_without_a_guise_name_the_remedy(tmp_path: Path) -> None:
     loaded = study(tmp_path, {"stored": {"backend": "corpus", "guise": {"path": "s.csv"}}})
     with pytest.raises(ModelError, match=r"has no column 'guise'; it has .*name theirs"):
         pipeline.generate(loaded, "guise", "stored", say=lambda _: None)
+
+
+def write_scores(folder: Path, columns: tuple[str, ...]) -> None:
+    """Scores of seven verbs in two pronouns: lazy is more likely after the marked guise."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            "guise": guise, "prompt_id": prompt, "pair": f"{verb} {pronoun}", "verb": verb, "candidate": word,
+            "pairs": "own set", "log_prob": -5 + (guise == "AAE") * (word == "lazy") + 0.1 * rng.normal(),
+        }
+        for prompt in ("T1", "T3")
+        for verb in "abcdefg"
+        for pronoun in ("he", "she")
+        for guise in ("AAE", "SAE")
+        for word in ("lazy", "kind", "loud", "brave", "sophisticated")
+    ]  # fmt: skip
+    pd.DataFrame(rows)[list(columns)].to_csv(folder / "scores.csv", index=False)
+
+
+STORED = ("guise", "prompt_id", "pair", "candidate", "log_prob")
+
+
+def test_stored_scores_with_verbs_and_an_unknown_text_set_have_intervals(tmp_path: Path) -> None:
+    write_scores(tmp_path, (*STORED, "verb", "pairs"))
+    loaded = study(tmp_path, {"stored": {"backend": "corpus", "guise": {"path": "scores.csv"}}})
+    run(loaded, "stored")
+    found = pd.read_csv(Store(loaded.root).results("guise", "stored") / "scores.csv").set_index("key")
+    assert found.loc["strength.covert", "clusters"] == "verb 7"
+    assert found.loc["strength.covert", "ci_low"] > 0.3
+    # one of five words, of the unfavourable ones one of two: no p below 1/2 can come out
+    assert found.loc["strength.covert", "p"] >= 0.2
+    assert "cannot be found at this size" in found.loc["strength.covert", "method"]
+
+
+def test_stored_scores_without_verbs_have_no_p_and_name_the_column(tmp_path: Path) -> None:
+    write_scores(tmp_path, STORED)
+    loaded = study(tmp_path, {"stored": {"backend": "corpus", "guise": {"path": "scores.csv"}}})
+    run(loaded, "stored")
+    found = pd.read_csv(Store(loaded.root).results("guise", "stored") / "scores.csv").set_index("key")
+    assert found.loc["strength.covert", ["p", "ci_low"]].isna().all()
+    assert found.loc["strength.covert", "estimate"] > 0.3
+    assert "no column 'verb'" in found.loc["strength.covert", "method"]

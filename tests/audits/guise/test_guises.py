@@ -79,6 +79,11 @@ def test_noise_modifies_about_a_quarter_of_the_words() -> None:
     assert words.count("zzz") / 4000 == pytest.approx(1 / 12, abs=0.015)
 
 
+def test_noise_changes_every_text() -> None:
+    rng = np.random.default_rng(0)
+    assert all(noise("he's usually singing", ["zzz"], rng) != "he's usually singing" for _ in range(200))
+
+
 def test_noise_is_repeatable_and_never_empty() -> None:
     assert noise("one two three", ["x"], np.random.default_rng(5)) == noise(
         "one two three", ["x"], np.random.default_rng(5)

@@ -48,6 +48,8 @@ class Model:
     """In place of pairs: texts of each guise that are not matched."""
     attribute: float = 0.15
     """Attributes, and half as much prompt by attribute."""
+    fixed: bool = False
+    """Whether every draw keeps the effects of attributes, and of the prompts of texts."""
     verb: float = 0.06
     """Verb by attribute."""
     leaning: float = 0.0
@@ -74,7 +76,7 @@ class Model:
         tables = [
             *self._association("traits", 3, traits, lean, pool, 12, rng),
             *self._association("occupations", 2, self.prestige * humble, 0.3 * humble, pool, 8, rng),
-            _overt(traits, self.attribute * 4 / 3, rng),
+            _overt(traits, self.attribute * 4 / 3, self.fixed, rng),
             *self._decisions(pool, rng),
         ]
         return {"scores": _scores(tables, self.missing, rng), "attributes": _attributes()}
@@ -94,7 +96,9 @@ class Model:
         """One table for each text set."""
         clusters = pool[:n_pairs] if not (self.texts or self.verbs) else pool
         k, n = len(rise), int(pool.max()) + 1
-        main = rise + self.attribute * rng.normal(size=k) + self.attribute / 2 * rng.normal(size=(n_prompts, k))
+        of_attributes = np.random.default_rng(k) if self.fixed else rng
+        main = rise + self.attribute * of_attributes.normal(size=k)
+        main = main + self.attribute / 2 * of_attributes.normal(size=(n_prompts, k))
         of_verbs = self.verb * rng.normal(size=(n, k)) + self.leaning * rng.normal(size=(n, 1)) * lean
         made = []
         for name in self.sets:
@@ -122,10 +126,13 @@ class Model:
         return made
 
 
-def _overt(rise: Floats, spread: float, rng: np.random.Generator) -> pd.DataFrame:
+def _overt(rise: Floats, spread: float, fixed: bool, rng: np.random.Generator) -> pd.DataFrame:
     """Two words for each group in nine prompts, which are a sample."""
     k = len(rise)
-    values = rise + spread * rng.normal(size=k) + 0.2 * rng.normal(size=(9, k)) + 0.1 * rng.normal(size=(2, 9, k))
+    of_attributes = np.random.default_rng(k + 1) if fixed else rng
+    values = (
+        rise + spread * of_attributes.normal(size=k) + 0.2 * rng.normal(size=(9, k)) + 0.1 * rng.normal(size=(2, 9, k))
+    )
     table = _rows("overt", "association", "overt", np.arange(2), values, False, rng)
     return table.assign(setting="overt", cluster=None, cluster_reference=None)
 
@@ -224,6 +231,12 @@ def worlds() -> Sequence[World]:
         _world(
             "shared_sources", "Two text sets made from the same 8 verbs with 3 pronouns.",
             Model(verbs=8, sets=("habitual_be", "stay"), attribute=0.0),
+        ),
+        _world(
+            "same_attributes",
+            "Every draw raises the same attributes, among them the stereotypical ones; 12 verbs with 3 pronouns.",
+            Model(verbs=12, stereotype=0.05, prestige=0.025, fixed=True),
+            false=("decision.conviction", "missing.difference"), uncovered=("prestige.slope",),
         ),
         _world("few_verbs", "4 verbs with 3 pronouns.", Model(verbs=4), uncovered=HEADLINE),
         _world(

@@ -57,6 +57,8 @@ class TextSource(Strict):
     """For noise: the set whose unmarked texts are damaged."""
     rate: float = Field(default=0.25, ge=0, le=1)
     """For noise: the share of words that are modified."""
+    min_words: int = Field(default=3, ge=1)
+    """For noise: shorter texts of the set are left out."""
 
     @model_validator(mode="after")
     def _one_source(self) -> TextSource:
@@ -155,8 +157,18 @@ class TextReader:
         seen: set[str] = set()
         for pair in self.read(str(source.of)):
             text = pair.texts.get(self.axis.unmarked)
-            if text and text not in seen and len(seen) < (source.sample or len(seen) + 1):
+            if (
+                text
+                and len(text.split()) >= source.min_words
+                and text not in seen
+                and len(seen) < (source.sample or len(seen) + 1)
+            ):
                 seen.add(text)
                 damaged = noise(text, words, rng, source.rate)
                 both = {marked: damaged, self.axis.unmarked: text}
                 yield Pair(f"{name}/{pair.id.rpartition('/')[2]}", both, pair.cluster(self.axis.unmarked))
+        if not seen:
+            raise AuditError(
+                f"guise.generate.pairs.{name}: no unmarked text of '{source.of}' has {source.min_words} words; "
+                "damage longer texts or lower min_words"
+            )

@@ -7,13 +7,27 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from markedness.audits.guise.estimators.params import Params
-from markedness.audits.guise.estimators.stereotypes import main_rows
+from markedness.audits.guise.estimators.stereotypes import main_rows, marked_groups
 
 
 def notes(scored: pd.DataFrame, params: Params, tables: Mapping[str, pd.DataFrame]) -> list[str]:
     """Sentences that a reader of the results must see."""
     asked = scored[scored["kind"].ne("perplexity")]
-    return [*_of_scores(asked), *_of_texts(scored, main_rows(asked, params)), *_of_tables(tables)]
+    return [
+        *_of_guises(scored, params),
+        *_of_scores(asked),
+        *_of_texts(scored, main_rows(asked, params)),
+        *_of_tables(tables),
+    ]
+
+
+def _of_guises(scored: pd.DataFrame, params: Params) -> Iterator[str]:
+    groups = marked_groups(scored, params)
+    if len(groups) > 1:
+        yield (
+            f"The headline is about {groups[0]}; scores of {', '.join(groups[1:])} are in scores.csv. "
+            "guise.evaluate.marked names another guise for the headline."
+        )
 
 
 def _of_scores(asked: pd.DataFrame) -> Iterator[str]:
@@ -26,7 +40,7 @@ def _of_scores(asked: pd.DataFrame) -> Iterator[str]:
         yield (
             f"{len(rows)} of {len(asked)} scores are estimated ({name}), with a median coverage of "
             f"{rows['coverage'].median():.2f}. Only the highest-ranking attributes are then meaningful: agreement, "
-            "correlations and the regression of prestige are omitted, as in the paper."
+            "correlations, the regression of prestige and stereotype strength are omitted."
         )
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from markedness.audits.guise.estimators.text_sets import Floats, Names, TextSet, mean_over_sets
-from markedness.stats.inference import Codes, LeaveOut, Spread, spread
+from markedness.stats.inference import Codes, Estimator, LeaveOut, Spread, half_sample_spread, spread
 
 VERB, PROMPT, OCCUPATION = "verb", "prompt", "occupation"
 """Factors: pairs of one verb, or of one source text where they are not made from verbs, are one cluster."""
@@ -63,6 +63,49 @@ class Sample:
             coded[VERB] = np.concatenate([side.names for side in sides if side.names is not None])
         known: Mapping[str, Codes | Names] = {name: coded[name] for name in factors if name in coded}
         return spread(self.without(score), known) if len(places) else Spread()
+
+    def half_sample_spread(self, score: ScoreFunction, estimate: float, *factors: str) -> Spread:
+        """Sampling error of a score that jumps, over verbs and prompts; see the engine."""
+        if VERB in factors and self.missing_column:
+            return Spread()
+        estimators = {}
+        if VERB in factors:
+            estimators[VERB] = self._weighted_verbs(score)
+        if PROMPT in factors:
+            log_ratio = mean_over_sets(self.sets, [one.log_ratio(self.base) for one in self.sets])
+            prompts = list(self.sets[0].prompts)
+
+            def of_prompts(weights: Floats) -> Floats:
+                return score(np.where(weights[:, :, None] > 0, log_ratio, np.nan))
+
+            estimators[PROMPT] = (prompts, np.isfinite(log_ratio).sum(axis=1), of_prompts)
+        return half_sample_spread(estimate, estimators)
+
+    def _weighted_verbs(self, score: ScoreFunction) -> tuple[list[str], Floats, Estimator]:
+        """Names and sizes of the verbs or source texts, and the score from weights of them."""
+        sides = [side for of_set in self._sides for side in of_set]
+        names = np.concatenate([side.names for side in sides if side.names is not None]).astype(str)
+        clusters, codes = np.unique(names, return_inverse=True)
+        shape = (len(self.sets[0].prompts), len(self.sets[0].attributes))
+        n, n_cells = len(clusters), int(np.prod(shape))
+        sums, place = [], 0
+        for side in sides:
+            cells = codes[place : place + len(side.values)] * n_cells + side.places
+            place += len(side.values)
+            made = (np.bincount(cells, values, n * n_cells).reshape(n, n_cells) for values in (side.values, None))
+            sums.append(tuple(made))
+
+        def of_verbs(weights: Floats) -> Floats:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                means = iter([((weights @ top) / (weights @ count)).reshape(-1, *shape) for top, count in sums])
+            terms = [[next(means) for _ in of_set] for of_set in self._sides]
+            ratios = [
+                _log_ratio(term, one.matched) / float(np.log(self.base))
+                for one, term in zip(self.sets, terms, strict=True)
+            ]
+            return score(mean_over_sets(self.sets, ratios))
+
+        return [str(name) for name in clusters], np.bincount(codes, minlength=n).astype(float), of_verbs
 
     def without(self, score: ScoreFunction) -> LeaveOut:
         """The score without each cluster of cells."""

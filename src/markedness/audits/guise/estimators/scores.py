@@ -41,17 +41,21 @@ class Claim:
     """The score where the claim is false."""
     factors: tuple[str, ...] = (VERB, PROMPT)
     tails: int = 2
+    jumps: bool = False
+    """Whether the score follows ranks, so that leaving out one cluster does not tell its error."""
 
-    def spread(self) -> Spread:
+    def spread(self, estimate: float) -> Spread:
         """Sampling error of the score."""
-        return Sample(self.task.sets, self.task.params.base).spread(self.score, *self.factors)
+        sample = Sample(self.task.sets, self.task.params.base)
+        if self.jumps:
+            return sample.half_sample_spread(self.score, estimate, *self.factors)
+        return sample.spread(self.score, *self.factors)
 
     def made(self, rng: np.random.Generator) -> Score:
         """The Score: its p the largest over what was exchanged and over what was sampled."""
-        task, found = self.task, self.spread()
-        n, n_missing = task.counts
-        about = {"n": n, "n_missing": n_missing}
+        task, (n, n_missing) = self.task, self.task.counts
         estimate = float(self.score(task.log_ratio))
+        found = self.spread(estimate)
         column = Sample(task.sets, task.params.base).missing_column if VERB in self.factors else ""
         null = self.null(rng, FAMILY)
         by_sample = found.p(estimate, self.centre)
@@ -60,16 +64,21 @@ class Claim:
         elif self.tails == 1:
             by_sample = 1 - by_sample / 2
         null = replace(null, p=float(np.fmax(null.p, by_sample)) if np.isfinite(null.p) else NAN)
+        left_out = "leaving out halves of them" if self.jumps else "leaving out each in turn"
         sampled = " and ".join(f"{name}s" for name in self.factors)
         made = claim(
             self.key, estimate, found, null, family=FAMILY, confidence_level=task.params.confidence_level,
-            method=f"{self.method}, and t over {sampled}: p is the largest; interval by leaving out each in turn",
+            method=f"{self.method}, and t over {sampled}: p is the largest; interval by {left_out}",
             missing_column=column,
             unit="scores", positive=f"{task.group} {self.positive}, against {task.reference}", comparable=True,
-            group=task.group, reference=task.reference, **about,
+            group=task.group, reference=task.reference, n=n, n_missing=n_missing,
         )  # fmt: skip
         if column:
             return made
+        if self.jumps and null.low <= estimate <= null.high:
+            # Chance explains the estimate, so its error is skewed: the interval is not narrower than chance, +- sd / 2.
+            low, high = self.centre - null.sd / 2, self.centre + null.sd / 2
+            made = replace(made, ci_low=min(made.ci_low, low), ci_high=max(made.ci_high, high))
         by_null = detectable(null.sd, len(task.mean_log_ratio) - 2, self.tails / 2 * ALPHA / FAMILY)
         return replace(made, detectable=float(np.fmax(by_null, made.detectable)))
 
@@ -90,14 +99,14 @@ def claims(tasks: Sequence[AssociationTask]) -> Iterator[Claim]:
                 yield Claim(
                     f"favorability.{item}", task, task.favorability, partial(nulls.favorability_null, task),
                     "is most associated with favourable attributes", "ratings exchanged among attributes",
-                    centre=float(ratings.mean()), factors=sampled,
+                    centre=float(ratings.mean()), factors=sampled, jumps=True,
                 )  # fmt: skip
             for year in task.years:
                 yield Claim(
                     f"agreement.{year}" if item == "covert" else f"agreement_{item}.{year}", task,
                     partial(task.agreement, year), partial(nulls.agreement_null, task, year),
                     "raises the attributes that people named", "names of attributes exchanged, one-sided",
-                    centre=task.chance(year), factors=sampled, tails=1,
+                    centre=task.chance(year), factors=sampled, tails=1, jumps=True,
                 )  # fmt: skip
         elif task.task == "occupations" and task.prestige.notna().any():
             rated = task.only(task.prestige.notna())

@@ -1,0 +1,58 @@
+"""Error rates of the Scores, on a few of the worlds that calibrate draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from markedness.audits.guise import SPEC
+from markedness.audits.guise.estimators.params import Params
+from markedness.audits.guise.estimators.scores import scores
+from markedness.audits.guise.worlds import worlds
+from markedness.results import Score
+
+N = 30
+WORLDS = {world.name: world for world in worlds()}
+
+
+def drawn(name: str) -> list[dict[str, Score]]:
+    """The headline of N draws of one world."""
+    made = []
+    for seed in range(N):
+        features = WORLDS[name].draw(np.random.default_rng([seed, 1]))
+        found = scores(features, Params(), np.random.default_rng([seed, 2]))
+        made.append({score.key: score for score in found if score.key in SPEC.headline})
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["attributes_differ", "verbs_lean"])
+def test_scores_of_a_world_without_an_effect_find_none(name: str) -> None:
+    found = drawn(name)
+    at_most = binom.ppf(0.999, N, 0.05)
+    for key in WORLDS[name].false:
+        assert sum(one[key].p <= 0.05 for one in found) <= at_most, key
+
+
+@pytest.mark.slow
+def test_scores_of_verbs_that_differ_cover_the_truth() -> None:
+    found = drawn("verbs_differ")
+    # nothing is raised over all verbs: the truths are 0, and for agreement chance
+    truths = {"strength.covert": 0.0, "strength.overt": 0.0, "prestige.slope": 0.0, "agreement.1933": 0.163}
+    for key, truth in truths.items():
+        covered = sum(one[key].ci_low <= truth <= one[key].ci_high for one in found)
+        assert covered >= binom.ppf(0.001, N, 0.93), key
+
+
+@pytest.mark.slow
+def test_scores_of_planted_effects_find_them() -> None:
+    found = drawn("planted")
+    assert sum(one["strength.covert"].p <= 0.05 for one in found) > N / 2
+    assert sum(one["prestige.slope"].p <= 0.05 for one in found) > N / 3
+
+
+def test_every_world_has_the_clusters_and_names_headline_keys() -> None:
+    for world in worlds():
+        assert set(world.false) | set(world.planted) | set(world.uncovered) <= set(SPEC.headline)
+        assert {"cluster", "cluster_reference"} <= set(world.draw(np.random.default_rng(0))["scores"])
