@@ -12,7 +12,7 @@ from markedness.audits.guise.estimators.scores import scores
 from markedness.audits.guise.worlds import worlds
 from markedness.results import Score
 
-N = 30
+N = 20
 WORLDS = {world.name: world for world in worlds()}
 
 
