@@ -184,9 +184,14 @@ def test_metrics_hold_the_headline_of_the_card(study: Study) -> None:
     assert table.loc[table["headline"], "key"].tolist() == list(headline)
 
 
-def test_point_scores_are_those_of_the_evaluation(study: Study) -> None:
+def test_scores_alone_are_those_of_the_evaluation(study: Study) -> None:
+    params = study.params.stage(study.audit, "evaluate")
+    if study.spec.scores is not None:
+        alone = study.spec.scores(study.features(), params, pipeline.generator(study.params, study.audit, "evaluate"))
+        assert set(study.spec.headline) <= {score.key for score in alone}
+        return
     assert study.spec.point_scores is not None
-    scores = study.spec.point_scores(study.features(), study.params.stage(study.audit, "evaluate"))
+    scores = study.spec.point_scores(study.features(), params)
     made = study.evaluate()
     assert len(scores) >= 1
     assert dict(scores) == pytest.approx({key: made.score(key).estimate for key in scores}, nan_ok=True)

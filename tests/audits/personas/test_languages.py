@@ -7,7 +7,7 @@ import pytest
 
 from markedness.audits.personas import featurize
 from markedness.audits.personas.design.wording import person
-from markedness.audits.personas.evaluate import Params, evaluate, point_scores
+from markedness.audits.personas.evaluate import Params, evaluate
 from markedness.audits.personas.generate import Params as Asked
 from markedness.audits.personas.generate import prompts
 from markedness.audits.personas.language.lexicons import in_language
@@ -87,11 +87,9 @@ def test_refusals_in_another_language_are_not_counted_as_none(stimuli: FolderSti
 
 
 def test_letters_that_the_published_tokens_drop_leave_words_unmeasured_not_zero() -> None:
-    made, table = measured(RUSSIAN)
+    made, _ = measured(RUSSIAN)
     for name in ("marked_words.count", "marked_words.excess", "jsd.mean", "jsd.excess"):
         assert made.score(name).missing and np.isnan(made.score(name).p), name
-    assert np.isnan(point_scores(table, FEW)["marked_words.count"])
-    assert np.isnan(point_scores(table, FEW)["jsd.mean"])
     assert not any(len(made.tables[name]) for name in ("marked_words", "marked_words_by_group", "jsd", "word_share"))
     (note,) = [note for note in made.notes if "Jensen-Shannon" in note]
     # 81 Cyrillic letters and the one that tells the texts apart

@@ -14,10 +14,8 @@ from markedness.audits.personas.estimators.interaction import Interactions
 from markedness.audits.personas.estimators.notes import notes
 from markedness.audits.personas.estimators.params import Params as Params
 from markedness.audits.personas.estimators.scores import claims, described, described_groups, of_further_kind
-from markedness.audits.personas.estimators.units import mean
 from markedness.audits.personas.estimators.word_scores import most_draws
 from markedness.audits.personas.estimators.word_tests import WordTests
-from markedness.audits.personas.language.contrasts import divergence
 from markedness.records import FeatureTables
 from markedness.results import Evaluation, Score
 
@@ -58,21 +56,6 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     tables["svm_words"] = features["svm_words"][["kind", "group", "word", "rank", "weight", "labeling"]]
     all_scores = [*made, *further, *described_groups(tables)]
     return Evaluation(all_scores, tables, figures.charts(tables), notes=said)
-
-
-def point_scores(features: FeatureTables, params: Params) -> dict[str, float]:
-    """The headline estimates that need no null, of the first kind of text; rows of ``texts`` may be drawn again."""
-    corpus = corpora(features, params.axes)[0]
-    n_marked = jsd = float("nan")
-    if corpus.marked.any():
-        n_marked = float(corpus.n_marked(params.z_threshold)[corpus.marked].sum())
-        jsd = mean(divergence(corpus.pooled, corpus.grouping.contrasts).total[corpus.marked])
-    return {
-        "marked_words.count": n_marked,
-        "jsd.mean": jsd,
-        "svm.balanced_accuracy": mean(text_tables.svm(corpus)["balanced_accuracy"]),
-        "similarity.difference": corpus.similarity.difference(corpus.grouping.combination),
-    }
 
 
 def _of_kind(
