@@ -115,6 +115,14 @@ def test_across_models_corrects_over_all_and_counts_directions() -> None:
     assert gaps["p_adjusted_models"].to_numpy() == pytest.approx(stats.false_discovery_control(gaps["p"]))
     row = found["annotation_direction"].set_index(["paradigm", "group", "task"]).loc["names", "Black", "poor"]
     assert row["n_models"] == 3 and row["same_sign"] >= 2 and row["mean_gap"] < 0 and row["n_significant"] >= 1
+    versions = pd.DataFrame({"model": ["a", "b", "c"], "scripted": [True, False, False]})
+    apart = evaluate.across(features, versions, PARAMS)
+    kept = apart["annotation_gaps"].query("paradigm == 'names'").set_index("model")
+    assert kept.loc[["b", "c"], "p_adjusted_models"].to_numpy() == pytest.approx(
+        stats.false_discovery_control(kept.loc[["b", "c"], "p"])
+    )
+    assert (kept.loc["a", "p_adjusted_models"] == kept.loc["a", "p_adjusted"]).all()
+    assert (apart["annotation_direction"]["n_models"] == 2).all()
 
 
 def test_stored_judgments_with_columns_of_their_own_go_through_the_pipeline(tmp_path: Path) -> None:

@@ -65,9 +65,9 @@ def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params
     Parameters
     ----------
     features
-        Model -> its features; scripted controls among them count as models.
+        Model -> its features.
     versions
-        Not used: every model takes part.
+        Columns ``model`` and, where it is known, ``scripted``: scripted controls keep a family of their own.
     params
         As of `evaluate`.
 
@@ -83,6 +83,8 @@ def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params
     measured = {model: tables["pairs"] for model, tables in features.items()}
     if len(measured) < 2:
         return {}
+    scripted = set(versions.loc[versions["scripted"], "model"]) if "scripted" in versions else set()
+    controls = scripted if measured.keys() - scripted else set()
     made = []
     for paradigm, tabulate in TABULATE.items():
         tables = [
@@ -91,11 +93,19 @@ def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params
         ]
         columns = ["model", "paradigm", "group", "task", "gap", "ci_low", "ci_high", "p", "p_adjusted"]
         cells = pd.concat([table[columns] for table in tables if len(table)] or [tables[0][columns]], ignore_index=True)
-        cells["p_adjusted_models"] = benjamini_hochberg(cells["p"]) if paradigm == "names" else cells["p_adjusted"]
+        cells["p_adjusted_models"] = cells["p_adjusted"]
+        asked = ~cells["model"].isin(controls)
+        if paradigm == "names":
+            cells.loc[asked, "p_adjusted_models"] = benjamini_hochberg(cells.loc[asked, "p"])
         made.append(cells)
     gaps = pd.concat([cells for cells in made if len(cells)] or made, ignore_index=True)
-    direction = published_directional_consistency(gaps, ["paradigm", "group", "task"])
-    found = gaps[gaps["p_adjusted_models"] < 1 - params.confidence_level].groupby(["paradigm", "group", "task"]).size()
+    counted = gaps[~gaps["model"].isin(controls)]
+    direction = published_directional_consistency(counted, ["paradigm", "group", "task"])
+    found = (
+        counted[counted["p_adjusted_models"] < 1 - params.confidence_level]
+        .groupby(["paradigm", "group", "task"])
+        .size()
+    )
     direction = direction.merge(found.rename("n_significant").reset_index(), how="left")
     direction["n_significant"] = direction["n_significant"].fillna(0).astype(int)
     return {"annotation_gaps": gaps, "annotation_direction": direction}
