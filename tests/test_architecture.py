@@ -137,6 +137,32 @@ def test_only_the_store_knows_the_folders_of_a_study() -> None:
         assert not [text for text in texts if text.startswith(tuple(f"{name}/" for name in FOLDERS))], place(path)
 
 
+ENGINE = {"stats/inference.py", "stats/flips.py", "stats/crossed.py"}
+INFERENCE = {
+    "multipletests", "false_discovery_control", "permuted", "permutation_test", "bootstrap", "multinomial", "quantile",
+    "nanquantile", "percentile",
+}  # fmt: skip
+DRAWN = ("worlds.py", "controls.py", "generate.py", "design", "language", "featurize.py")
+"""Rooms that draw designs and scripted answers, or cut texts: no statistic is resampled there."""
+
+
+def test_only_the_engine_resamples_permutes_and_corrects() -> None:
+    for path in MODULES:
+        if place(path) in ENGINE or not place(path).startswith(("audits/", "stats/", "reporting/", "compare.py")):
+            continue
+        if any(part in DRAWN for part in path.relative_to(PACKAGE).parts):
+            continue
+        published = {
+            id(inside)
+            for node in nodes(path)
+            if isinstance(node, ast.FunctionDef) and "published" in node.name
+            for inside in ast.walk(node)
+        }
+        calls = [node for node in nodes(path) if isinstance(node, ast.Call) and id(node) not in published]
+        named = {ast.unparse(node.func).rpartition(".")[2] for node in calls}
+        assert not named & INFERENCE, (place(path), sorted(named & INFERENCE))
+
+
 def test_a_score_is_made_by_the_engine_or_in_the_one_module_of_an_audit() -> None:
     for path in MODULES:
         calls = [ast.unparse(node.func) for node in nodes(path) if isinstance(node, ast.Call)]

@@ -6,6 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -185,16 +186,13 @@ def test_metrics_hold_the_headline_of_the_card(study: Study) -> None:
 
 
 def test_scores_alone_are_those_of_the_evaluation(study: Study) -> None:
+    assert study.spec.scores is not None
     params = study.params.stage(study.audit, "evaluate")
-    if study.spec.scores is not None:
-        alone = study.spec.scores(study.features(), params, pipeline.generator(study.params, study.audit, "evaluate"))
-        assert set(study.spec.headline) <= {score.key for score in alone}
-        return
-    assert study.spec.point_scores is not None
-    scores = study.spec.point_scores(study.features(), params)
-    made = study.evaluate()
-    assert len(scores) >= 1
-    assert dict(scores) == pytest.approx({key: made.score(key).estimate for key in scores}, nan_ok=True)
+    scores = study.spec.scores(study.features(), params, np.random.default_rng(3))
+    made = study.spec.evaluate(study.features(), params, np.random.default_rng(3))
+    assert {score.key for score in scores} & set(study.spec.headline)
+    estimates = {score.key: score.estimate for score in scores}
+    assert estimates == pytest.approx({key: made.score(key).estimate for key in estimates}, nan_ok=True)
 
 
 def test_stages_leave_no_part_of_a_file(study: Study) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -16,7 +17,8 @@ from markedness.reporting.card import model_page
 from markedness.reporting.index import index_page
 from markedness.reporting.pages import Pages
 from markedness.reporting.render import shown
-from markedness.reporting.results import statuses, unequal
+from markedness.reporting.results import unequal
+from markedness.results import Score
 
 
 class Elements(HTMLParser):
@@ -205,17 +207,9 @@ def test_shown_keeps_three_significant_digits(value: float | None, text: str) ->
     assert shown(value) == text
 
 
-@pytest.mark.slow
-def test_unequal_with_equal_refusals_is_silent_at_the_nominal_rate() -> None:
-    rng = np.random.default_rng(5)
-    accused = 0
-    for _ in range(40):
-        status = np.where(rng.random(300) < 0.1, "refusal", "ok")
-        rows = pd.DataFrame({"group": np.resize(["a", "b", "c"], 300), "status": status})
-        accused += bool(list(unequal(statuses(rows))))
-    assert accused <= 6  # 2 expected of 40; P(more than 6) = 0.003
-
-
-def test_unequal_without_any_ok_row_or_with_one_group_is_silent() -> None:
-    assert not list(unequal(statuses(pd.DataFrame({"group": ["a", "b"], "status": ["failed", "failed"]}))))
-    assert not list(unequal(statuses(pd.DataFrame({"group": ["a", "a"], "status": ["ok", "failed"]}))))
+def test_unequal_says_what_the_score_of_missing_answers_found_and_nothing_else() -> None:
+    found = Score("refusals.difference", 0.2, 0.1, 0.3, p=0.001, p_adjusted=0.004, positive="more refusals")
+    (sentence,) = unequal([found, replace(found, p_adjusted=0.2), replace(found, key="jsd.excess")])
+    assert "+20.0% [10.0%, 30.0%], adjusted p = 0.004 (more refusals)" in sentence
+    (without,) = unequal([replace(found, ci_low=math.nan)])
+    assert "+20.0%, adjusted p" in without

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from markedness.stats.multiplicity import holm
+from markedness.stats.inference import holm
 from markedness.stats.t_tests import correlations, one_sample_t, pooled_t
 
 

@@ -49,7 +49,6 @@ Featurize = Callable[[pd.DataFrame, Strict, Stimuli], "Features | Unsupported"]
 FeaturizeScored = Callable[[pd.DataFrame, Strict, Stimuli, TextScorer], "Features | Unsupported"]
 Evaluate = Callable[[FeatureTables, Strict, np.random.Generator], Evaluation]
 CompleteCorpus = Callable[[pd.DataFrame, Stimuli, Strict], pd.DataFrame]
-PointScores = Callable[[FeatureTables, Strict], Mapping[str, float]]
 Scores = Callable[[FeatureTables, Strict, np.random.Generator], Sequence[Score]]
 Worlds = Callable[[], "Sequence[World]"]
 Comparable = Callable[[Mapping[str, FeatureTables]], dict[str, FeatureTables]]
@@ -110,8 +109,6 @@ class AuditSpec:
     """The scripted controls: (name, strength) -> (prompt, rng) -> answer."""
     complete_corpus_ref: str | None = None
     """Stimulus ids from the texts of a corpus."""
-    point_scores_ref: str | None = None
-    """Headline estimates alone, cheap enough to be recomputed on resampled clusters: what compare needs."""
     scores_ref: str | None = None
     """The Scores alone, made by `markedness.stats.inference`, without tables: what compare and calibrate ask for."""
     worlds_ref: str | None = None
@@ -169,11 +166,6 @@ class AuditSpec:
     def complete_corpus(self) -> CompleteCorpus | None:
         """See ``complete_corpus_ref``."""
         return cast("CompleteCorpus | None", self._optional(self.complete_corpus_ref))
-
-    @property
-    def point_scores(self) -> PointScores | None:
-        """See ``point_scores_ref``."""
-        return cast("PointScores | None", self._optional(self.point_scores_ref))
 
     @property
     def scores(self) -> Scores | None:

@@ -63,7 +63,10 @@ def _section(pages: Pages, audit: str, model: str, controls: list[str], data: di
         section["why"] = shortened(result.notes[0], LONGEST_CELL) if result.notes else "nothing could be measured"
     counts = statuses(responses)
     section["missing"] = [*_left_out(counts), *([section["why"]] if section["why"] else [])]
-    section["warnings"] = [*(n for n in result.notes if shortened(n, LONGEST_CELL) != section["why"]), *unequal(counts)]
+    section["warnings"] = [
+        *(n for n in result.notes if shortened(n, LONGEST_CELL) != section["why"]),
+        *unequal(result.headline()),
+    ]
     section["warnings"] += _small(pages.store, audit, model)
     section["warnings"] = [shortened(note, LONGEST_CELL) for note in section["warnings"][:MOST_NOTES]]
     for score in result.headline() if result.measured else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,41 +115,18 @@ def statuses(responses: pd.DataFrame) -> pd.DataFrame:
     return counts[[*first, *(status for status in counts if status not in first)]]
 
 
-def unequal(counts: pd.DataFrame, alpha: float = 0.05) -> Iterator[str]:
-    """A sentence for each status whose share differs by group more than chance makes it.
+MISSING = ("refusals", "noncompliance", "missing", "valid")
+"""Measures of the Scores that ask whether groups differ in what was left out."""
 
-    Chi-squared test of status against the rest over groups, from counts; where an expected count is below 5,
-    its permutation p-value (999 tables with the same margins). Holm over the statuses.
-    """
-    from scipy import stats
-    from statsmodels.stats.multitest import multipletests
 
-    kinds = [status for status in counts if status not in ("ok", "unsupported") and counts[status].sum()]
-    total = counts.sum(axis=1)
-    kinds = [kind for kind in kinds if len(counts) > 1 and counts[kind].sum() < total.sum()]
-    tests = []
-    for kind in kinds:
-        table = pd.DataFrame({"with": counts[kind], "without": total - counts[kind]})[total > 0].to_numpy()
-        if stats.contingency.expected_freq(table).min() >= 5:
-            tests.append(float(stats.chi2_contingency(table, correction=False).pvalue))
-            continue
-        tables = stats.random_table(table.sum(axis=1), table.sum(axis=0)).rvs(999, random_state=0)
-        expected = stats.contingency.expected_freq(table)
-        drawn = ((tables - expected) ** 2 / expected).sum(axis=(1, 2))
-        observed = ((table - expected) ** 2 / expected).sum()
-        tests.append((1 + int((drawn >= observed - 1e-9).sum())) / 1000)
-    if not tests:
-        return
-    adjusted = multipletests(tests, method="holm")[1]
-    for kind, p in zip(kinds, adjusted, strict=True):
-        if p >= alpha:
-            continue
-        share = (counts[kind] / total).sort_values()
-        yield (
-            f"Answers with the status '{kind}' are unequally spread over groups (adjusted p {_p(p)}): "
-            f"{share.index[-1]} {share.iloc[-1]:.1%}, {share.index[0]} {share.iloc[0]:.1%}; "
-            "what is left out differs by group, so read the differences below with care."
-        )
+def unequal(scores: Iterable[Score], alpha: float = 0.05) -> Iterator[str]:
+    """A sentence for each Score of unequal missing answers that is found, after the audit's correction."""
+    for score in scores:
+        if score.measure in MISSING and score.p_adjusted <= alpha:
+            interval = f" [{score.ci_low:.1%}, {score.ci_high:.1%}]" if score.has_interval else ""
+            found = f"{score.estimate:+.1%}{interval}, adjusted p {_p(score.p_adjusted)}"
+            about = score.positive or score.key
+            yield f"What is left out differs by group: {found} ({about}); read the differences below with care."
 
 
 def _p(value: float) -> str:

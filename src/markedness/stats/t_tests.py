@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.stats.multiplicity import holm
+from markedness.stats.inference import holm
 
 Floats = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from markedness.audits.guise.estimators.agreement import (
 )
 from markedness.audits.guise.estimators.decisions import published_chi_square, two_by_two
 from markedness.audits.guise.estimators.favorability import rank_correlation, regression, top_favorability
-from markedness.stats.multiplicity import holm
+from markedness.stats.inference import holm
 from markedness.stats.t_tests import one_sample_t, pooled_t
 
 STIMULI = Path(__file__).parents[3] / "data" / "stimuli" / "guise"

@@ -6,12 +6,13 @@ import pytest
 
 from markedness.audits.homogeneity.estimators.differentiation import (
     CategoryCounts,
-    cluster_replicates,
     probability_of_differentiation,
-    row_replicates,
+    published_cluster_replicates,
+    published_interval,
+    published_row_replicates,
+    published_weights,
 )
 from markedness.audits.homogeneity.estimators.group_differences import PairCounts
-from markedness.stats.resampling import multinomial_weights
 
 
 def test_probability_of_differentiation_of_known_shares() -> None:
@@ -22,23 +23,23 @@ def test_probability_of_differentiation_of_known_shares() -> None:
     assert np.isnan(found[3])
 
 
-def test_cluster_replicates_equal_the_loop_over_drawn_clusters() -> None:
+def test_published_cluster_replicates_equal_the_loop_over_drawn_clusters() -> None:
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 6, size=(7, 9))
-    weights = multinomial_weights(7, 50, rng)
+    weights = published_weights(7, 50, rng)
     slow = []
     for draw in weights:
         answers = np.concatenate([np.repeat(np.arange(9), counts[c]) for c in np.arange(7).repeat(draw)])
         shares = np.unique(answers, return_counts=True)[1] / len(answers)
         slow.append(1 - (shares**2).sum())
-    assert cluster_replicates(counts, weights) == pytest.approx(np.array(slow), abs=1e-12)
+    assert published_cluster_replicates(counts, weights) == pytest.approx(np.array(slow), abs=1e-12)
 
 
-def test_row_replicates_centre_on_the_expectation_of_a_drawn_sample() -> None:
+def test_published_row_replicates_centre_on_the_expectation_of_a_drawn_sample() -> None:
     # E[sum p*^2] = sum p^2 + (1 - sum p^2) / N for N drawn answers, so E[P_d*] = P_d (1 - 1/N) = 0.75 * 0.975.
-    drawn = row_replicates([10, 10, 10, 10], 4000, np.random.default_rng(2))
+    drawn = published_row_replicates([10, 10, 10, 10], 4000, np.random.default_rng(2))
     assert drawn.mean() == pytest.approx(0.75 * (1 - 1 / 40), abs=4 * drawn.std() / np.sqrt(4000))
-    assert np.isnan(row_replicates([0, 0], 3, np.random.default_rng(2))).all()
+    assert np.isnan(published_row_replicates([0, 0], 3, np.random.default_rng(2))).all()
 
 
 def two_cues() -> CategoryCounts:
@@ -116,3 +117,29 @@ def test_pair_counts_does_not_depend_on_the_number_of_answers() -> None:
             cue = PairCounts(table).cues[0]
             made.append(cue.without_each(np.ones((1, 20)))[0][0])
         assert np.mean(made) == pytest.approx(truth, abs=4 * np.std(made) / np.sqrt(300))
+
+
+def test_published_weights_each_resample_draws_as_many_clusters_as_there_are() -> None:
+    weights = published_weights(5, 400, np.random.default_rng(7))
+    assert weights.shape == (400, 5)
+    assert (weights.sum(axis=1) == 5).all()
+    # A cluster's count is Binomial(5, 1/5): mean 1, variance 0.8; over 2000 (dependent) cells the mean is 1 exactly.
+    assert weights.var() == pytest.approx(0.8, abs=0.1)
+
+
+def test_published_weights_without_clusters_says_so() -> None:
+    with pytest.raises(ValueError, match="nothing to draw from"):
+        published_weights(0, 10, np.random.default_rng(7))
+
+
+def test_published_interval_linear_quantiles_of_a_known_sequence() -> None:
+    # 0..100: the 2.5 % quantile lies at position 0.025 * 100 = 2.5.
+    assert published_interval(np.arange(101)) == pytest.approx((2.5, 97.5))
+
+
+def test_published_interval_with_nan_leaves_it_out_and_all_nan_is_nan() -> None:
+    replicates = np.column_stack([np.r_[np.arange(101.0), np.nan], np.full(102, np.nan)])
+    low, high = published_interval(replicates)
+    assert (low[0], high[0]) == pytest.approx((2.5, 97.5))
+    assert np.isnan(low[1]) and np.isnan(high[1])
+    assert np.isnan(published_interval([])).all()

@@ -4,7 +4,7 @@ import pytest
 
 from markedness.audits.personas import SPEC, featurize
 from markedness.audits.personas.controls import planted_words
-from markedness.audits.personas.evaluate import Params, evaluate, point_scores
+from markedness.audits.personas.evaluate import Params, evaluate
 from markedness.audits.personas.language.classifiers import SvmParams
 from markedness.results import Evaluation
 
@@ -141,18 +141,6 @@ def test_evaluate_similarity_of_copies_is_one_and_needs_embeddings(monkeypatch: 
     assert similarity.loc["White", "mean_cosine"] == pytest.approx(0)
     assert similarity.loc["Black", "distance_White"] == pytest.approx(0.5)
     assert table.score("similarity.difference").estimate == pytest.approx(1)
-
-
-def test_scores_equal_the_metrics_and_take_resampled_rows() -> None:
-    made = tabled(written("planted"), featurize.Params(embeddings=None)).tables
-    evaluated = evaluate(made, FEW, np.random.default_rng(0))
-    found = point_scores(made, FEW)
-    for name in ("marked_words.count", "jsd.mean", "svm.balanced_accuracy"):
-        assert found[name] == pytest.approx(evaluated.score(name).estimate)
-    texts = made["texts"]
-    once = texts[texts["prompt_id"] == "first_person"]
-    twice = point_scores({**made, "texts": pd.concat([once, once])}, FEW)
-    assert twice["jsd.mean"] == pytest.approx(point_scores({**made, "texts": once}, FEW)["jsd.mean"])
 
 
 def test_charts_of_planted_words_hold_at_most_2000_rows() -> None:

@@ -8,5 +8,4 @@ SPEC = AuditSpec(
     headline=("yes_gap.marked",), prompts_ref="stages:prompts", clean_ref="stages:clean",
     featurize_ref="stages:featurize", evaluate_ref="stages:evaluate", rule_ref="stages:rule",
     features={"answers": columns(text="prompt_id group", number="answer")}, params_refs=("stages:Params",) * 4,
-    point_scores_ref="stages:point_scores",
 )  # fmt: skip

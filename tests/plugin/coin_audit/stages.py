@@ -1,7 +1,8 @@
 """The four stages and the controls."""
 
 from markedness.records import Features, Prompt, Sampling, Status, Strict, answerless_status
-from markedness.results import Evaluation, Score
+from markedness.results import Evaluation
+from markedness.stats.inference import group_difference_score
 
 
 class Params(Strict):
@@ -28,17 +29,15 @@ def featurize(responses, params, stimuli):
     return Features({"answers": responses[["prompt_id", "group", "sample", "answer"]]})
 
 
-def point_scores(features, params):
-    """Share of yes, marked minus unmarked."""
-    rates = features["answers"].groupby("group")["answer"].mean()
-    return {"yes_gap.marked": float(rates["marked"] - rates["unmarked"])}
-
-
 def evaluate(features, params, rng):
     """The gap, and the rates as a table."""
-    rates = features["answers"].groupby("group")["answer"].mean().reset_index()
-    gap = Score("yes_gap.marked", point_scores(features, params)["yes_gap.marked"], n=len(features["answers"]))
-    return Evaluation([gap], {"rates": rates})
+    answers = features["answers"]
+    rates = answers.groupby("group")["answer"].mean()
+    gap = group_difference_score(
+        "yes_gap.marked", answers["answer"], answers["answer"].notna(), answers["group"], ["marked"], "unmarked", rng,
+        cluster="answer", blocks=[answers["prompt_id"]], unit="answers", positive="marked: more yes", comparable=True,
+    )  # fmt: skip
+    return Evaluation([gap], {"rates": rates.reset_index()})
 
 
 def rule(name, strength):

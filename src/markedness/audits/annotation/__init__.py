@@ -68,7 +68,6 @@ SPEC = AuditSpec(
         ),
     },
     complete_corpus_ref="generate:complete_corpus",
-    point_scores_ref="evaluate:point_scores",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
     across_ref="evaluate:across",

@@ -54,11 +54,6 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     )
 
 
-def point_scores(features: FeatureTables, params: Params) -> dict[str, float]:
-    """The gaps by valence of any pairs, repeated ones included."""
-    return scores.point_scores(features)
-
-
 def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:
     """Tables over several models: all cells corrected as one family, and the direction that models share.
 

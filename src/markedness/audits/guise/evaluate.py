@@ -12,14 +12,14 @@ from markedness.audits.guise.estimators import text_set_tables as text_set
 from markedness.audits.guise.estimators.decision_tables import decision_rows
 from markedness.audits.guise.estimators.notes import notes
 from markedness.audits.guise.estimators.params import Params
-from markedness.audits.guise.estimators.scores import point_scores, scores
+from markedness.audits.guise.estimators.scores import scores
 from markedness.audits.guise.estimators.stereotypes import association_tasks, main_rows, marked_groups
 from markedness.audits.guise.estimators.tables import Row, frames
 from markedness.audits.guise.estimators.versions import across, comparable
 from markedness.records import FeatureTables
 from markedness.results import Evaluation
 
-__all__ = ["Params", "across", "comparable", "evaluate", "point_scores"]
+__all__ = ["Params", "across", "comparable", "evaluate"]
 
 
 def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) -> Evaluation:

@@ -25,9 +25,13 @@ from markedness.audits.homogeneity.estimators.scores import (
     pairs,
     scores,
 )
+from markedness.audits.homogeneity.estimators.similarity import (
+    similarity_cells,
+    similarity_effects,
+    within_group_similarity,
+)
 from markedness.records import Axes, FeatureTables
 from markedness.results import Evaluation
-from markedness.stats.similarity import similarity_cells, similarity_effects, within_group_similarity
 
 FEW_NAMES = 10
 """With fewer clusters the published percentile interval is too short, and a note says so."""
@@ -65,7 +69,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         made += ceiling_scores(*found, rng)
     texts = kept[kept["kind"].eq("text")]
     if len(texts):
-        tables |= _similarity(texts, axes, params, rng)
+        tables |= _similarity(texts, axes, params)
     tables = {name: table for name, table in tables.items() if len(table)}
     return Evaluation(
         scores=[*made, *other_scores(tables, axes)],
@@ -95,18 +99,18 @@ def _expressions(
     }
 
 
-def _similarity(texts: pd.DataFrame, axes: Axes, params: Params, rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+def _similarity(texts: pd.DataFrame, axes: Axes, params: Params) -> dict[str, pd.DataFrame]:
     """Similarity of texts within the groups of each axis and within crossed groups; effects from the latter."""
     vectors, prompts = np.stack(texts["embedding"].tolist()), texts["cue"].to_numpy()
     parts = []
     for axis in (*axes, "group") if len(axes) > 1 else tuple(axes):
         cells = similarity_cells(vectors, texts[axis].to_numpy(), prompts)
-        made = within_group_similarity(cells, params.n_resamples, rng, params.confidence_level)
+        made = within_group_similarity(cells, params.confidence_level)
         parts.append(made.assign(axis=axis if axis in axes else " x ".join(axes)))
     crossed = similarity_cells(vectors, texts["group"].to_numpy(), prompts)
     factors = texts.drop_duplicates("group").set_index("group")[list(axes)]
     unmarked = {axis: words.unmarked for axis, words in axes.items()}
-    effects = similarity_effects(crossed, factors, unmarked, params.n_resamples, rng, params.confidence_level)
+    effects = similarity_effects(crossed, factors, unmarked, params.confidence_level)
     return {
         "similarity": pd.concat(parts, ignore_index=True),
         "similarity_effects": effects.rename(columns={"factor": "axis"}),

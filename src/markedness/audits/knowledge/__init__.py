@@ -29,6 +29,5 @@ SPEC = AuditSpec(
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
     complete_corpus_ref="generate:complete_corpus",
-    point_scores_ref="evaluate:point_scores",
     featurize_scored_ref="featurize:featurize",
 )

@@ -10,7 +10,7 @@ from markedness.audits.knowledge import figures
 from markedness.audits.knowledge.estimators import tables as made
 from markedness.audits.knowledge.estimators.augmentation import augmentation_effects
 from markedness.audits.knowledge.estimators.classes import has_crawls, subject_classes
-from markedness.audits.knowledge.estimators.gaps import CLAIMS, Crawls, marked_gap
+from markedness.audits.knowledge.estimators.gaps import Crawls
 from markedness.audits.knowledge.estimators.graph import graph_files
 from markedness.audits.knowledge.estimators.notes import notes
 from markedness.audits.knowledge.estimators.scores import scores
@@ -68,16 +68,3 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         files=graph_files({one.name: one.rows for one in classes}),
         notes=notes(triples, classes, tables),
     )
-
-
-def point_scores(features: FeatureTables, params: Params) -> dict[str, float]:
-    """The headline estimates of any rows of features: no replicates, so cheap on resamples.
-
-    Returns
-    -------
-    dict
-        As in metrics.json; NaN where there is nothing to estimate. Topic divergence is left out: two models have no
-        topics in common.
-    """
-    classes = subject_classes(features["triples"])
-    return {f"{claim.key}.{claim.all_classes}": marked_gap(classes, measure) for measure, claim in CLAIMS.items()}

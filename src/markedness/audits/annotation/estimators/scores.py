@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from markedness.audits.annotation import SPEC
-from markedness.audits.annotation.estimators.cells import Matched, cells, matched, mean, of_paradigm
-from markedness.audits.annotation.estimators.paired import published_paired_tests
+from markedness.audits.annotation.estimators.cells import Matched, matched, mean, of_paradigm
 from markedness.audits.annotation.estimators.params import Params
 from markedness.records import FeatureTables
 from markedness.results import NAN, Score
@@ -82,18 +81,6 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
         *_details(asked, parts),
     ]  # fmt: skip
     return list(_bounded(adjusted(found, SPEC.headline), parts))
-
-
-def point_scores(features: FeatureTables) -> dict[str, float]:
-    """The gaps by valence of any pairs, repeated ones included: key -> estimate."""
-    found: dict[str, float] = {}
-    for paradigm, measure in (("names", "gap"), ("dialect", "dialect_gap")):
-        part = of_paradigm(features["pairs"], paradigm)
-        code, table = cells(part)
-        gaps = published_paired_tests(part["delta"], code, len(table))["gap"].to_numpy()
-        valence = table["valence"].to_numpy(dtype=float) if "valence" in table else np.zeros(len(table))
-        found |= {f"{measure}.{item}": mean(gaps[valence == sign]) for item, sign in VALENCES.items()}
-    return found
 
 
 def _gaps(asked: Asked, of: Matched, paradigm: str, measure: str) -> Iterator[Score]:

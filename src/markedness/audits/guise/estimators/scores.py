@@ -12,7 +12,6 @@ import pandas as pd
 from markedness.audits.guise import SPEC
 from markedness.audits.guise.estimators import nulls
 from markedness.audits.guise.estimators.decision_tables import decided
-from markedness.audits.guise.estimators.decisions import count
 from markedness.audits.guise.estimators.differences import decision_score, missing_score
 from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.sampling import OCCUPATION, PROMPT, VERB, Sample, ScoreFunction
@@ -157,19 +156,6 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
         of_group.append(missing_score(own, rng, FAMILY))
         made += [replace(score, key=score.key + suffix) for score in of_group]
     return [*adjusted(made, SPEC.headline), missing_share(scored)]
-
-
-def point_scores(features: FeatureTables, params: Params) -> dict[str, float]:
-    """The headline estimates of a subset or resample of the features, for the guise of the headline; NaN if absent."""
-    found = dict.fromkeys([key for key in SPEC.headline if key not in ("strength.overt", "missing.difference")], NAN)
-    scored, attributes = features["scores"], features["attributes"]
-    for group in marked_groups(scored, params)[:1]:
-        rows = main_rows(scored[scored["group"].eq(group)], params)
-        tasks = association_tasks(rows[rows["task"].isin(["traits", "occupations"])], attributes, params)
-        found |= {one.key: float(one.score(one.task.log_ratio)) for one in claims(tasks) if one.key in found}
-        if verdicts := decided(rows, attributes, "conviction", params.rule):
-            found["decision.conviction"] = count(verdicts).difference
-    return found
 
 
 def missing_share(scored: pd.DataFrame) -> Score:

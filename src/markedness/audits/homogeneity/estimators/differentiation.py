@@ -13,8 +13,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.stats.resampling import multinomial_weights
-
 
 def probability_of_differentiation(counts: ArrayLike) -> NDArray[np.float64]:
     """P_d = 1 - sum_i (c_i / N)^2 over the last axis (equation 1).
@@ -39,7 +37,62 @@ def probability_of_differentiation(counts: ArrayLike) -> NDArray[np.float64]:
         return np.asarray(1 - np.einsum("...i,...i->...", counts, counts) / np.square(total))
 
 
-def cluster_replicates(counts: Any, weights: ArrayLike) -> NDArray[np.float64]:
+def published_weights(n_clusters: int, n_resamples: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often each cluster is drawn when ``n_clusters`` are drawn with replacement.
+
+    Parameters
+    ----------
+    n_clusters
+        Clusters there are, and drawn each time; at least 1.
+    n_resamples
+        Replicates.
+    rng
+        Seeded generator.
+
+    Returns
+    -------
+    int array, shape (n_resamples, n_clusters)
+        Rows sum to ``n_clusters``.
+
+    Raises
+    ------
+    ValueError
+        Without clusters.
+    """
+    if n_clusters < 1:
+        raise ValueError(f"n_clusters is {n_clusters}: there is nothing to draw from")
+    return rng.multinomial(n_clusters, np.full(n_clusters, 1 / n_clusters), size=n_resamples)
+
+
+def published_interval(replicates: ArrayLike, confidence_level: float = 0.95) -> tuple[Any, Any]:
+    """Equal-tailed interval between two quantiles of the replicates (linear interpolation).
+
+    Parameters
+    ----------
+    replicates
+        Shape (n_resamples,) or (n_resamples, ...): quantiles go along axis 0; NaN replicates are left out.
+    confidence_level
+        In (0, 1).
+
+    Returns
+    -------
+    low, high
+        Floats, or arrays of the remaining shape; NaN where all replicates are NaN.
+    """
+    values = np.asarray(replicates, dtype=float)
+    tail = (1 - confidence_level) / 2
+    empty = np.isnan(values).all(axis=0) if len(values) else np.ones(values.shape[1:], dtype=bool)
+    if empty.all():
+        low = high = np.full(values.shape[1:], np.nan)
+    elif np.isnan(values).any():
+        with_numbers = np.where(empty, 0.0, values)  # a column of NaN would only warn
+        low, high = np.where(empty, np.nan, np.nanquantile(with_numbers, [tail, 1 - tail], axis=0))
+    else:
+        low, high = np.quantile(values, [tail, 1 - tail], axis=0)
+    return (low, high) if values.ndim > 1 else (float(low), float(high))
+
+
+def published_cluster_replicates(counts: Any, weights: ArrayLike) -> NDArray[np.float64]:
     """P_d of each resample of whole clusters: the counts of all resamples are weights times counts.
 
     Parameters
@@ -48,7 +101,7 @@ def cluster_replicates(counts: Any, weights: ArrayLike) -> NDArray[np.float64]:
         Answers per cluster and category, shape (clusters, categories); an array or a scipy sparse array.
     weights
         How often each cluster is drawn, shape (n_resamples, clusters), see
-        `markedness.stats.resampling.multinomial_weights`.
+        `published_weights`.
 
     Returns
     -------
@@ -57,7 +110,7 @@ def cluster_replicates(counts: Any, weights: ArrayLike) -> NDArray[np.float64]:
     return probability_of_differentiation(np.asarray(weights, dtype=np.float64) @ counts)
 
 
-def row_replicates(counts: ArrayLike, n_resamples: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def published_row_replicates(counts: ArrayLike, n_resamples: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """P_d of each resample of single answers, for answers without a cluster.
 
     To draw N of N answers with replacement and count their categories is one multinomial draw.
@@ -141,9 +194,9 @@ class CategoryCounts:
             total = counts.sum(axis=0)
             sample, n = float(probability_of_differentiation(total)), int(total.sum())
             if n == len(own):
-                yield Replicates(cue, row_replicates(total, n_resamples, rng), sample, n, n)
+                yield Replicates(cue, published_row_replicates(total, n_resamples, rng), sample, n, n)
                 continue
             key = codes[own].tobytes()
             if key not in weights:
-                weights[key] = multinomial_weights(len(own), n_resamples, rng)
-            yield Replicates(cue, cluster_replicates(counts, weights[key]), sample, n, len(own))
+                weights[key] = published_weights(len(own), n_resamples, rng)
+            yield Replicates(cue, published_cluster_replicates(counts, weights[key]), sample, n, len(own))

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from markedness.audits.homogeneity.estimators.differentiation import published_interval
 from markedness.audits.homogeneity.estimators.effect_size import cohens_d
 from markedness.audits.homogeneity.estimators.group_differences import PairCounts, cue_differences
 from markedness.audits.homogeneity.estimators.groups import Bootstrap, Group, compared
 from markedness.audits.homogeneity.estimators.meta_analysis import random_effects
 from markedness.records import Axes
 from markedness.stats.inference import benjamini_hochberg
-from markedness.stats.resampling import percentile_interval
 
 
 def published_differentiation(bootstrap: Bootstrap, confidence_level: float) -> pd.DataFrame:
@@ -33,7 +33,7 @@ def published_differentiation(bootstrap: Bootstrap, confidence_level: float) -> 
     for group, by_cue in bootstrap.items():
         for r in by_cue.values():
             several = r.n_clusters > 1
-            low, high = percentile_interval(r.drawn, confidence_level) if several else (np.nan, np.nan)
+            low, high = published_interval(r.drawn, confidence_level) if several else (np.nan, np.nan)
             estimate = float(np.median(r.drawn)) if several else r.sample
             rows.append((group.axis, group.name, r.cue, estimate, low, high, r.n, r.sample, r.n_clusters))
     columns = ["axis", "group", "cue", "pd", "ci_low", "ci_high", "n", "pd_sample", "n_clusters"]

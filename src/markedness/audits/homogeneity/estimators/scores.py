@@ -134,7 +134,7 @@ def other_scores(tables: Mapping[str, pd.DataFrame], axes: Axes) -> Iterator[Sco
     if (table := tables.get("similarity_effects")) is not None:
         about: dict[str, Any] = {
             "unit": "prompt formats", "positive": "the marked group's texts are more alike",
-            "method": "mixed model, random intercept per prompt format",
+            "method": "t over prompt formats; with fewer than six over texts, for these formats alone",
         }  # fmt: skip
         yield from _effect_scores("similarity_difference", table, "difference", "n_prompts", about)
     if (table := tables.get("meta_analysis")) is not None:

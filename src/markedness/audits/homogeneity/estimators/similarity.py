@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.stats.resampling import multinomial_weights, percentile_interval
+from markedness.stats.inference import MIN_CLUSTERS, Spread, mean_leave_out, spread
 
 CELL_COLUMNS = ("group", "prompt", "n", "mean_cosine", "standard_error")
 EFFECT_COLUMNS = (
-    "factor", "group", "reference", "difference", "standard_error", "ci_low", "ci_high", "z", "p",
-    "bootstrap_ci_low", "bootstrap_ci_high", "n_prompts",
+    "factor", "group", "reference", "difference", "ci_low", "ci_high", "p", "n_prompts", "standard_error_published",
+    "ci_low_published", "ci_high_published", "z_published", "p_published",
 )  # fmt: skip
 
 
@@ -85,58 +85,54 @@ def similarity_cells(unit_vectors: ArrayLike, groups: ArrayLike, prompts: ArrayL
     return pd.DataFrame(rows, columns=list(CELL_COLUMNS))
 
 
-def within_group_similarity(
-    cells: pd.DataFrame, n_resamples: int, rng: np.random.Generator, confidence_level: float = 0.95
-) -> pd.DataFrame:
-    """Each group's mean over prompts of the mean pairwise cosine, with an interval by a bootstrap over prompts.
+def within_group_similarity(cells: pd.DataFrame, confidence_level: float = 0.95) -> pd.DataFrame:
+    """Each group's mean over prompts of the mean pairwise cosine, with its interval.
 
-    Prompts weigh alike, however many texts they have. The same draw of prompts serves all groups.
+    Prompts weigh alike, however many texts they have.
 
     Parameters
     ----------
     cells
         From `similarity_cells`.
-    n_resamples, rng, confidence_level
-        As in `markedness.stats.resampling`.
+    confidence_level
+        In (0, 1).
 
     Returns
     -------
     DataFrame
-        group, mean_cosine, ci_low, ci_high, n (texts), n_prompts. With one prompt the interval is that of
-        drawn texts (jackknife, normal); NaN where a group has no pair of texts.
+        group, mean_cosine, ci_low, ci_high, n (texts), n_prompts; see `_sampling` for the interval. NaN where a group
+        has no pair of texts.
     """
-    from scipy.stats import norm
+    rows = []
+    for group, own in cells.groupby("group", sort=True):
+        known = own.dropna(subset=["mean_cosine"])
+        estimate = float(known["mean_cosine"].mean()) if len(known) else np.nan
+        bounds = _sampling(known["mean_cosine"].to_numpy(), known).interval(estimate, confidence_level)
+        rows.append((group, estimate, *bounds, int(own["n"].sum()), len(known)))
+    return pd.DataFrame(rows, columns=["group", "mean_cosine", "ci_low", "ci_high", "n", "n_prompts"])
 
-    table = cells.pivot(index="prompt", columns="group", values="mean_cosine")
-    means = table.mean(axis=0)
-    replicates = _prompt_replicates(table.to_numpy(float), n_resamples, rng)
-    low, high = percentile_interval(replicates, confidence_level)
-    n_prompts = table.notna().sum(axis=0)
-    wide = norm.ppf((1 + confidence_level) / 2) * cells.groupby("group")["standard_error"].mean().reindex(means.index)
-    single = n_prompts.to_numpy() < 2
-    result = pd.DataFrame(
-        {
-            "group": means.index,
-            "mean_cosine": means.to_numpy(),
-            "ci_low": np.where(single, means - wide, low),
-            "ci_high": np.where(single, means + wide, high),
-            "n": cells.groupby("group")["n"].sum().reindex(means.index).to_numpy(),
-            "n_prompts": n_prompts.to_numpy(),
-        }
-    )
-    result.loc[result["mean_cosine"].isna(), ["ci_low", "ci_high"]] = np.nan
-    return result
+
+def _sampling(by_prompt: NDArray[np.float64], cells: pd.DataFrame) -> Spread:
+    """Sampling error of a mean over prompts of sums of ``cells``: prompts are the sample, if there are six.
+
+    With fewer it holds for these prompts alone, and the texts are the sample: the cells' jackknife variances.
+    """
+    if len(by_prompt) >= MIN_CLUSTERS:
+        return spread(mean_leave_out(by_prompt), {"prompt": np.arange(len(by_prompt))})
+    cells_of_prompt = len(cells) / max(len(by_prompt), 1)
+    # A difference of two means over cells: each cell weighs 1 / (cells of its side and prompt).
+    sides = 2 if cells_of_prompt > 1 else 1
+    variance = float(np.square(cells["standard_error"] * sides).sum()) / max(len(cells), 1) ** 2
+    return Spread(float(np.sqrt(variance)), float(cells["n"].sum() - len(cells)), fixed=("prompt",))
 
 
 def similarity_effects(
     cells: pd.DataFrame,
     factors: pd.DataFrame,
     unmarked: Mapping[str, str],
-    n_resamples: int,
-    rng: np.random.Generator,
     confidence_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Differences between groups in similarity: a mixed model over cells, and a bootstrap over prompts.
+    """Differences between groups in similarity: over prompts, and as published by a mixed model over cells.
 
     The model is mean_cosine ~ factors + (1 | prompt) by REML. The publication fits it to all pairs of texts
     instead; in a balanced design the coefficients are the same, but pairs share texts, so that its standard
@@ -150,34 +146,34 @@ def similarity_effects(
         Indexed by group: one column per factor, its value ("race": "Black").
     unmarked
         Factor -> its reference value.
-    n_resamples, rng, confidence_level
-        As in `markedness.stats.resampling`.
+    confidence_level
+        In (0, 1).
 
     Returns
     -------
     DataFrame
         `EFFECT_COLUMNS`: one row per factor and marked value. Positive: the marked group's texts are more
-        alike than the reference's. Model columns are NaN with fewer than two prompts or when it cannot be
-        fitted; the bootstrap's with fewer than two prompts.
+        alike than the reference's. ci_low, ci_high and p: t over prompts, with fewer than six over texts. The model's
+        columns end in _published; they are NaN with fewer than two prompts or when it cannot be fitted.
     """
     data = cells.dropna(subset=["mean_cosine"]).join(factors, on="group")
     used = [factor for factor in unmarked if factor in data and data[factor].nunique() > 1]
     n_prompts = data["prompt"].nunique()
     fitted = _fit(data, used, unmarked) if n_prompts > 1 and used else None
-    draws = multinomial_weights(n_prompts, n_resamples, rng) if n_prompts > 1 else None
     rows = []
     for factor in used:
         by_value = data.groupby(["prompt", factor])["mean_cosine"].mean().unstack(factor)
-        if unmarked[factor] not in by_value:
+        reference = unmarked[factor]
+        if reference not in by_value:
             continue
-        for value in [value for value in by_value if value != unmarked[factor]]:
-            by_prompt = (by_value[value] - by_value[unmarked[factor]]).to_numpy(float)
-            difference = float(np.nanmean(by_prompt)) if np.isfinite(by_prompt).any() else np.nan
-            bounds = (np.nan, np.nan)
-            if draws is not None:
-                bounds = percentile_interval(_weighted_means(by_prompt[:, None], draws)[:, 0], confidence_level)
+        for value in [value for value in by_value if value != reference]:
+            by_prompt = (by_value[value] - by_value[reference]).dropna()
+            own = data[data[factor].isin([value, reference]) & data["prompt"].isin(by_prompt.index)]
+            difference = float(by_prompt.mean()) if len(by_prompt) else np.nan
+            sampled = _sampling(by_prompt.to_numpy(float), own)
+            tested = (*sampled.interval(difference, confidence_level), sampled.p(difference))
             model = _coefficient(fitted, factor, str(value), confidence_level)
-            rows.append((factor, value, unmarked[factor], difference, *model, *bounds, n_prompts))
+            rows.append((factor, value, reference, difference, *tested, len(by_prompt), *model))
     return pd.DataFrame(rows, columns=list(EFFECT_COLUMNS))
 
 
@@ -206,16 +202,3 @@ def _coefficient(fitted: Any, factor: str, value: str, confidence_level: float) 
     place = places[factor, value]
     low, high = model.conf_int(alpha=1 - confidence_level)[place]
     return (model.bse_fe[place], low, high, model.tvalues[place], model.pvalues[place])
-
-
-def _prompt_replicates(table: NDArray[np.float64], n_resamples: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Means over drawn prompts, shape (n_resamples, groups); prompts in which a group has no value are left out."""
-    if len(table) < 2:
-        return np.full((1, table.shape[1]), np.nan)
-    return _weighted_means(table, multinomial_weights(len(table), n_resamples, rng))
-
-
-def _weighted_means(table: NDArray[np.float64], weights: NDArray[np.int64]) -> NDArray[np.float64]:
-    present = np.isfinite(table)
-    with np.errstate(invalid="ignore"):
-        return (weights @ np.where(present, table, 0.0)) / (weights @ present)
