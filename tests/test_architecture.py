@@ -139,8 +139,7 @@ def test_only_the_store_knows_the_folders_of_a_study() -> None:
 
 ENGINE = {"stats/inference.py", "stats/flips.py", "stats/crossed.py"}
 INFERENCE = {
-    "multipletests", "false_discovery_control", "permuted", "permutation_test", "bootstrap", "multinomial", "quantile",
-    "nanquantile", "percentile",
+    "multipletests", "false_discovery_control", "permuted", "permutation_test", "bootstrap", "multinomial",
 }  # fmt: skip
 DRAWN = ("worlds.py", "controls.py", "generate.py", "design", "language", "featurize.py")
 """Rooms that draw designs and scripted answers, or cut texts: no statistic is resampled there."""
