@@ -17,7 +17,7 @@ PARAMS = {
     "audits": ["coin"], "run": ["control-none", "control-planted"], "seed": 1, "tolerated_failures": 0.0,
     "models": {rule: {"backend": "scripted", "rule": rule.removeprefix("control-")}
                for rule in ("control-none", "control-planted")},
-    "report": {"examples": 1}, "track": {"experiment": "plugin"},
+    "compare": {"correction": "holm"}, "report": {"examples": 1}, "track": {"experiment": "plugin"},
     "coin": {"axes": {}, **{stage: {"samples": 20} for stage in ("generate", "clean", "featurize", "evaluate")}},
 }  # fmt: skip
 
