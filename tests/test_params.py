@@ -62,7 +62,6 @@ def test_load_of_a_faulty_file_names_the_path(tmp_path: Path, text: str, expecte
         ("homogeneity: {clean: {word_limits: {a: true}}}", "homogeneity.clean.word_limits: expected a number"),
         ("prices: {m: {input: true, output: 1}}", "prices.m.input: expected a number"),
         ("personas: {evaluate: {z_threshold: -1}}", "personas.evaluate.z_threshold: "),
-        ("compare: {n_resamples: 99999999}", "compare.n_resamples: is more than 1,000,000"),
         ("personas: false", "personas: expected a mapping"),
         ("personas: []", "personas: expected a mapping"),
         ("personas: {generate: false}", "personas.generate: expected a mapping"),

@@ -147,8 +147,8 @@ def _across(params: Params, features: dict[str, dict[str, FeatureTables | Unsupp
     """Tables over the versions of a model family, of the audits that make some."""
     configs = {model: params.model(model) for model in params.run}
     versions = pd.DataFrame(
-        [(model, config.family, config.n_parameters) for model, config in configs.items()],
-        columns=["model", "family", "n_parameters"],
+        [(name, one.family, one.n_parameters, isinstance(one, ScriptedModel)) for name, one in configs.items()],
+        columns=["model", "family", "n_parameters", "scripted"],
     )
     made: dict[str, pd.DataFrame] = {}
     for audit, tables in features.items():

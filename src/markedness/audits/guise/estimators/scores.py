@@ -42,13 +42,15 @@ class Claim:
     tails: int = 2
     jumps: bool = False
     """Whether the score follows ranks, so that leaving out one cluster does not tell its error."""
+    sampled: ScoreFunction | None = None
+    """The same number as ``score`` in a form whose error over the sampled units is that of a mean."""
 
     def spread(self, estimate: float) -> Spread:
         """Sampling error of the score."""
         sample = Sample(self.task.sets, self.task.params.base)
         if self.jumps:
             return sample.half_sample_spread(self.score, estimate, *self.factors)
-        return sample.spread(self.score, *self.factors)
+        return sample.spread(self.sampled or self.score, *self.factors)
 
     def made(self, rng: np.random.Generator) -> Score:
         """The Score: its p the largest over what was exchanged and over what was sampled."""
@@ -112,7 +114,7 @@ def claims(tasks: Sequence[AssociationTask]) -> Iterator[Claim]:
             yield Claim(
                 "prestige.slope", rated, rated.slope, partial(nulls.slope_null, rated),
                 "is more associated with occupations of higher prestige", "prestige exchanged among occupations",
-                factors=(VERB, OCCUPATION),
+                factors=(VERB, OCCUPATION), sampled=rated.slope_of_association,
             )  # fmt: skip
 
 

@@ -130,6 +130,17 @@ class AssociationTask:
         """Slope of prestige on the mean over prompts."""
         return slopes(mean(log_ratio, -2), self.prestige)
 
+    def slope_of_association(self, log_ratio: Floats) -> Floats:
+        """Slope of the mean over prompts on prestige, in units of `slope`: both have the covariance as numerator.
+
+        Its denominator does not depend on the verbs, so that it is a mean over them and its error that of a mean.
+        """
+        observed = mean(self.log_ratio, -2)
+        used = np.isfinite(observed) & np.isfinite(self.prestige)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scale = np.var(np.asarray(self.prestige, dtype=float)[used]) / np.var(observed[used])
+        return np.asarray(slopes(np.asarray(self.prestige, dtype=float), mean(log_ratio, -2)) * scale)
+
     def attribute(self, name: str, log_ratio: Floats) -> Floats:
         """Log ratio of one attribute."""
         return mean(log_ratio[..., self.attributes.index(name)], -1)
