@@ -215,7 +215,12 @@ def worlds() -> Sequence[World]:
     black_men: dict[tuple[str, ...], float] = {("Black", "man"): 2 / 3}
 
     def world(name: str, about: str, study: Study, false: Sequence[str], planted: Sequence[str] = ()) -> World:
-        return World(name, about, partial(draw, study), tuple(false), tuple(planted))
+        # The interval of the classifiers is for those that were trained, and each world trains others. A hundred
+        # exchanges are enough to test at 5 %, and a world takes a fraction of the time.
+        return World(
+            name, about, partial(draw, study), tuple(false), tuple(planted), ("svm.balanced_accuracy",),
+            params={"n_permutations": 100},
+        )  # fmt: skip
 
     return (
         world("texts_vary", "Texts and prompts have words of their own; a tenth is refused, whatever the group.",

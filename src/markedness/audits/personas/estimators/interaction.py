@@ -101,9 +101,8 @@ def _signed_root(departure: Floats, expected: Floats, dispersion: Floats, left: 
 
 
 def _summed(values: Floats, code: NDArray[np.int64], n: int) -> Floats:
-    total = np.zeros((n, values.shape[1]))
-    np.add.at(total, code, values)
-    return total
+    indicator = sparse.csr_matrix((np.ones(len(code)), (code, np.arange(len(code)))), (n, len(code)))
+    return np.asarray(indicator @ values)
 
 
 def _additive(
