@@ -13,7 +13,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export DO_NOT_TRACK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help repro test lint check-machine ui docs replicate bench clean
+.PHONY: help repro test lint check-machine ui docs replicate calibrate bench clean
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ docs: $(INSTALLED)  ## the documentation, into site/
 replicate: $(INSTALLED)  ## how well this reproduces the literature
 	-markedness corpora get
 	markedness literature
+
+calibrate: $(INSTALLED)  ## error rates and power on worlds of known truth, into docs/calibration.md; may be stopped and continued
+	markedness calibrate
 
 bench: $(INSTALLED)  ## speed and memory, as ratios within one run
 	for script in benchmarks/*.py; do python $$script; done

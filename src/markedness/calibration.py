@@ -76,7 +76,9 @@ def draw(audit: str, world: str, pair: int) -> list[tuple[object, ...]]:
         both.append(scores)
     first, second = both
     for key in sorted(cell.keys & first.keys() & second.keys()):
-        if first[key].comparable and second[key].comparable:
+        # Draws that differ in what such a Score is conditional on (other attributes) do not have equal Scores.
+        same = key not in cell.world.uncovered
+        if same and first[key].comparable and second[key].comparable:
             rows.append(_row(audit, world, pair, "compare", inference.difference(first[key], second[key])))
     return rows
 
@@ -135,7 +137,7 @@ def judged(parts: Iterable[tuple[Cell, pd.DataFrame]]) -> pd.DataFrame:
             effect = not compared and key in cell.world.planted
             none = compared or key in cell.world.false
             tested, n_found = int(own["p"].notna().sum()), int((own["p"] <= ALPHA).sum())
-            bounded = own[own["ci_low"].notna() & (compared or key not in cell.world.uncovered)]
+            bounded = own[own["ci_low"].notna() & (key not in cell.world.uncovered)]
             truth = 0.0 if compared else float(own["estimate"].mean())
             n_covered = int(((bounded["ci_low"] <= truth) & (bounded["ci_high"] >= truth)).sum())
             rows.append(
@@ -183,7 +185,8 @@ Each world is a scripted model of known truth: its features are drawn anew, with
 the code that scores a study. *Found*: share of worlds with p <= .05; 5 % where there is no effect. *Covered*: share of
 the 95 % intervals that contain the mean over all worlds. A cell is *held* unless an exact binomial test, by Holm over
 all cells, rejects 5 % findings or {COVERAGE:.0%} coverage; a flagged cell is drawn once more with {AGAIN} new worlds,
-and that counts. *compare* is the difference between two models drawn from the same world."""
+and that counts. *compare* is the difference between two models drawn from the same world. Where each world draws anew
+what a Score is conditional on (the attributes of guise, the trained classifiers of personas), coverage is not judged."""
 
 
 def page(table: pd.DataFrame, about: dict[tuple[str, str], str], size: str) -> str:
