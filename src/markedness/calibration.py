@@ -186,7 +186,8 @@ the code that scores a study. *Found*: share of worlds with p <= .05; 5 % where 
 the 95 % intervals that contain the mean over all worlds. A cell is *held* unless an exact binomial test, by Holm over
 all cells, rejects 5 % findings or {COVERAGE:.0%} coverage; a flagged cell is drawn once more with {AGAIN} new worlds,
 and that counts. *compare* is the difference between two models drawn from the same world. Where each world draws anew
-what a Score is conditional on (the attributes of guise, the trained classifiers of personas), coverage is not judged."""
+what a Score is conditional on (the attributes of guise, the trained classifiers of personas), its coverage is not
+judged and its draws are not compared."""
 
 
 def page(table: pd.DataFrame, about: dict[tuple[str, str], str], size: str) -> str:
