@@ -332,18 +332,21 @@ def _datasets(params: Params, audit: str, model: str, link: dict[str, str]) -> l
 def replicate(params: Params, first: str, second: str, say: Report = tell) -> Replication:
     """How many effects of one study or model another one replicates, in homogeneity's effects of single axes."""
     store = Store(params.root)
-    tables = (
-        store.read_csv(store.results("homogeneity", model) / "tables" / "effects.csv") for model in (first, second)
+    folders = [store.results("homogeneity", model) for model in (first, second)]
+    a, b = (single_axis(store.read_csv(folder / "tables" / "effects.csv")) for folder in folders)
+    ceiling = (
+        store.read_csv(folders[0] / "scores.csv").set_index("key")["estimate"].get("replication.ceiling", float("nan"))
     )
-    a, b = (single_axis(effects) for effects in tables)
     made = replication(a, b, params.compare.confidence_level)
     if not made.n:
         say(f"{first} and {second} have no effect in common; they need the same groups and cues")
         return made
     say(
         f"{made.hits} of {made.n} effects of {first} ({made.share:.1%}, interval {made.share_ci_low:.1%} to "
-        f"{made.share_ci_high:.1%}) replicate in {second}; expected {made.expected:.1%} (chi-square {made.chi2:.1f}, "
-        f"p = {made.p:.2g})"
+        f"{made.share_ci_high:.1%}) replicate in {second}; equal effects, not chance, would give {made.expected:.1%} "
+        f"(chi-square {made.chi2:.1f}, p = {made.p:.2g})"
     )
-    say(f"same direction: {made.same_sign:.1%}; inside the bootstrap interval: {made.sampling_share:.1%}")
+    if pd.notna(ceiling):
+        say(f"halves of {first} replicate {ceiling:.1%} of each other's effects: a second study can hardly do better")
+    say(f"same direction: {made.same_sign:.1%}; inside the interval over names: {made.sampling_share:.1%}")
     return made

@@ -39,7 +39,7 @@ class Replication(NamedTuple):
     same_sign: float = np.nan
     """Share of effects of the same direction."""
     sampling_share: float = np.nan
-    """Share of differences of the first study inside the second's bootstrap interval: see Notes of `replication`."""
+    """Share of differences of the first study inside the second's interval over names: see Notes of `replication`."""
 
 
 def effect_to_correlation(d: ArrayLike, n_resamples: ArrayLike) -> NDArray[np.float64]:
@@ -67,7 +67,7 @@ def replication(first: pd.DataFrame, second: pd.DataFrame, confidence_level: flo
     Notes
     -----
     The published criterion converts d to r by the number of replicates R, which the analyst chooses: with a large R
-    hardly anything replicates. ``sampling_share`` tests the differences themselves against the bootstrap interval of
+    hardly anything replicates. ``sampling_share`` tests the differences themselves against the interval over names of
     the second study, which does not depend on R; with equal standard errors its expected value is the same 83.4 %.
     """
     from scipy.stats import chisquare, norm
