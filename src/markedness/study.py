@@ -82,18 +82,12 @@ def headline(results: dict[tuple[str, str], Result]) -> pd.DataFrame:
     """Every headline score of every model, a row each, with its interval and null."""
     rows = [
         (
-            audit,
-            score.key,
-            f"{audit}: {words(score.key.replace('.', ': ', 1), capital=False)}",
-            model,
-            score.estimate,
-            score.ci_low,
-            score.ci_high,
-            score.null_mean,
+            audit, one.key, f"{audit}: {words(one.key.replace('.', ': ', 1), capital=False)}", model, one.estimate,
+            one.ci_low, one.ci_high, one.null_mean,
         )
         for (audit, model), result in results.items()
-        for score in result.headline()
-    ]
+        for one in result.headline()
+    ]  # fmt: skip
     columns = ["audit", "score", "label", "model", "estimate", "ci_low", "ci_high", "null"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -346,7 +340,6 @@ def replicate(params: Params, first: str, second: str, say: Report = tell) -> Re
         f"{made.share_ci_high:.1%}) replicate in {second}; equal effects, not chance, would give {made.expected:.1%} "
         f"(chi-square {made.chi2:.1f}, p = {made.p:.2g})"
     )
-    if pd.notna(ceiling):
-        say(f"halves of {first} replicate {ceiling:.1%} of each other's effects: a second study can hardly do better")
-    say(f"same direction: {made.same_sign:.1%}; inside the interval over names: {made.sampling_share:.1%}")
+    most = "" if pd.isna(ceiling) else f"; halves of {first} replicate {ceiling:.1%} of each other's effects"
+    say(f"same direction: {made.same_sign:.1%}; inside the interval over names: {made.sampling_share:.1%}{most}")
     return made
