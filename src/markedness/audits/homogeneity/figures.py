@@ -71,7 +71,7 @@ def forest(effects: pd.DataFrame, pooled: pd.DataFrame) -> alt.TopLevelMixin:
     zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
     bars = base.mark_rule(strokeWidth=2, color="#6E6E6E").encode(y=y, x=x, x2="ci_high:Q")
     found = alt.Scale(domain=["yes", "no"], range=["#D55E00", "#8C959C"])
-    color = alt.Color("found:N", title="Bootstrap, adjusted p < 0.05", scale=found)
+    color = alt.Color("found:N", title="Found (adjusted p < 0.05)", scale=found)
     points = base.transform_filter("!datum.pooled").mark_point(size=40)
     points = points.encode(y=y, x="d:Q", color=color, tooltip=[*columns, "z", "p_adjusted"])
     diamond = base.transform_filter("datum.pooled").mark_point(shape="diamond", size=140, color="#0072B2")
@@ -80,7 +80,7 @@ def forest(effects: pd.DataFrame, pooled: pd.DataFrame) -> alt.TopLevelMixin:
         "Effects by cue and pooled",
         subtitle=[
             "Positive: the second group has less variety. Lines are the published intervals, which shrink with the",
-            "number of replicates and are no sampling error. The colour is the result of the bootstrap",
+            "number of replicates and are no sampling error. The colour is of the test over names",
         ],
     )
     layers = alt.layer(zero, bars, points, diamond).properties(width=200, height=alt.Step(13))
@@ -102,7 +102,7 @@ def differences(table: pd.DataFrame) -> alt.TopLevelMixin:
         x="difference:Q",
         tooltip=["comparison", "difference", "ci_low", "ci_high", "null_low", "null_high", "p", "p_adjusted"],
     )
-    title = alt.Title("Mean differences over cues", subtitle="Grey: 95 % of the differences under permuted labels")
+    title = alt.Title("Mean differences over cues", subtitle="Grey: 95 % of the differences under exchanged labels")
     return alt.layer(band, bars, points).properties(title=title, height=alt.Step(26))
 
 
