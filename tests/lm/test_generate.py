@@ -247,7 +247,13 @@ def test_generate_interrupted_by_hand_says_where_it_stands_and_goes_on(tmp_path:
         server.hold_after = 20  # of 120: the run then waits, and cannot end before it is interrupted
         file = str(persona_study(tmp_path / "study", server.url, concurrency=2))
         command = [sys.executable, "-m", "markedness", "generate", "personas", "--model", "toy", "--params", file]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        # Tests that run in the background of a shell ignore the signal, and so would what they start.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        with started as running:
             try:
                 assert server.holding.wait(timeout=300), "the server was not asked 20 times"
                 running.send_signal(signal.SIGINT)
