@@ -53,20 +53,20 @@ def test_judged_comparison_of_two_draws_has_the_truth_zero() -> None:
 
 
 def test_calibrate_stopped_halfway_goes_on_and_gives_the_same_table(tmp_path: Path) -> None:
-    whole = calibrate(["homogeneity"], "quick", tmp_path / "whole", worlds=4)
-    calibrate(["homogeneity"], "quick", tmp_path / "part", worlds=2)
+    whole = calibrate(["homogeneity"], "quick", tmp_path / "whole", worlds=4, new_worlds=4)
+    calibrate(["homogeneity"], "quick", tmp_path / "part", worlds=2, new_worlds=2)
     kept = {path: path.read_text().splitlines()[1] for path in (tmp_path / "part").glob("*.csv")}
-    again = calibrate(["homogeneity"], "quick", tmp_path / "part", worlds=4)
+    again = calibrate(["homogeneity"], "quick", tmp_path / "part", worlds=4, new_worlds=4)
     pd.testing.assert_frame_equal(whole, again)
     assert kept and all(path.read_text().splitlines()[1] == line for path, line in kept.items())
 
 
 def test_calibrate_command_writes_the_page_with_every_headline_score(tmp_path: Path) -> None:
     out = tmp_path / "page.md"
-    done = CliRunner().invoke(
-        app, ["calibrate", "--audit", "homogeneity", "--worlds", "2", "--out", str(out), "--keep", str(tmp_path / "k")]
-    )
-    assert done.exit_code == 0, done.output
+    few = ["--worlds", "2", "--again", "2", "--out", str(out), "--keep", str(tmp_path / "k")]
+    done = CliRunner().invoke(app, ["calibrate", "--audit", "homogeneity", *few])
+    assert done.exit_code in (0, 1), done.output  # two worlds may all be found by chance
+    assert "not held, in" in done.output
     text = out.read_text(encoding="utf-8")
     assert "pd_difference.marked (compare)" in text and "Every name has answers of its own" in text
 

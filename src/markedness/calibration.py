@@ -164,17 +164,18 @@ def _binomial(hits: int, n: int, share: float, alternative: str) -> float:
     return float(binomtest(hits, n, share, alternative=alternative).pvalue) if n else math.nan
 
 
-def calibrate(names: Sequence[str], size: str, folder: Path, worlds: int = WORLDS) -> pd.DataFrame:
-    """`judged` of all cells; flagged ones are drawn once more with `AGAIN` new worlds, and that counts."""
+def calibrate(
+    names: Sequence[str], size: str, folder: Path, worlds: int = WORLDS, new_worlds: int = AGAIN
+) -> pd.DataFrame:
+    """`judged` of all cells; flagged ones are drawn once more with ``new_worlds``, and that counts."""
     every = cells(names, size)
     table = judged(run(every, worlds, folder))
     if table.empty or not table["flagged"].any():
         return table.assign(again=False)
     again = table.loc[table["flagged"], KEYS]
     named = set(zip(again["audit"], again["world"], strict=True))
-    second = judged(
-        run([cell for cell in every if (cell.audit, cell.world.name) in named], AGAIN, folder, first=worlds)
-    )
+    repeated = [cell for cell in every if (cell.audit, cell.world.name) in named]
+    second = judged(run(repeated, new_worlds, folder, first=worlds))
     both = [table[~table["flagged"]].assign(again=False), second.merge(again, on=KEYS).assign(again=True)]
     return pd.concat(both, ignore_index=True).sort_values(KEYS).reset_index(drop=True)
 

@@ -296,6 +296,7 @@ def calibrate(
     audit: Annotated[list[str] | None, typer.Option(help="Only this audit; may be repeated.")] = None,
     size: Annotated[str, typer.Option(help="Worlds of this size: quick or standard.")] = "quick",
     worlds: Annotated[int, typer.Option(min=2, help="Worlds of each cell.")] = 400,
+    again: Annotated[int, typer.Option(min=2, help="New worlds of a cell that does not hold; these count.")] = 2000,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/calibration.md"),
     keep: Annotated[Path, typer.Option(help="Where drawn worlds are kept: a stopped run goes on.")] = Path(
         ".markedness/calibration"
@@ -308,7 +309,7 @@ def calibrate(
     names = audit or list(AUDITS)
     for name in names:
         spec(name)
-    table = calibration.calibrate(names, size, keep / size, worlds)
+    table = calibration.calibrate(names, size, keep / size, worlds, again)
     if table.empty:
         raise AuditError(f"none of {', '.join(names)} has worlds of size '{size}'")
     about = {(cell.audit, cell.world.name): cell.world.about for cell in calibration.cells(names, size)}
