@@ -16,6 +16,7 @@ from tests.test_study import CONTENT, run
 
 from markedness.store import Store
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 KILLED = """
 # One process that forks for every kill, so that packages are imported once. Audit events count the writes.
@@ -23,8 +24,6 @@ import json, os, shutil, signal, sys
 from pathlib import Path
 from markedness import params, provenance, study
 from markedness.reporting import comparisons, figures, report
-
-pytestmark = pytest.mark.slow
 
 stage, root, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 loaded = params.load(root / "params.yaml")
@@ -78,7 +77,7 @@ HELD = {
 def study_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of two scripted models, run."""
     folder = tmp_path_factory.mktemp("killed")
-    content = {**CONTENT, "run": ["none", "planted"], "compare": {"n_resamples": 10}}
+    content = {**CONTENT, "run": ["none", "planted"]}
     (folder / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     run(folder, "none", "planted")
     return folder
