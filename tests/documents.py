@@ -150,7 +150,8 @@ class Study:
     def sh(self, text: str, **environment: str) -> str:
         """Run a block as printed; AssertionError shows it with its output where it does not exit with 0."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        env = os.environ | READER | {"PYTHONPATH": str(self.folder / "src"), "PATH": path}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+        env = inherited | READER | {"PYTHONPATH": str(self.folder / "src"), "PATH": path}
         env |= self.environment | environment
         lines = [line for line in text.splitlines() if line.split("#")[0].strip() not in NOT_RUN]
         output = ""
