@@ -180,15 +180,21 @@ def kill_at(step: str, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(run_class, "_merged", die)
 
 
+def killed_while_waiting(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A study whose batch the endpoint has, and whose run was killed before the answers came."""
+    params = toy_study.study(folder, url, TEXTS, **BATCH)
+    with monkeypatch.context() as patch:
+        kill_at("while waiting", patch)
+        with pytest.raises(Killed):
+            run(params)
+    return params
+
+
 def test_batch_of_other_params_is_kept_for_the_run_that_asks_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Server() as server:
-        params = toy_study.study(tmp_path, server.url, TEXTS, **BATCH)
-        with monkeypatch.context() as patch:
-            kill_at("while waiting", patch)
-            with pytest.raises(Killed):
-                run(params)
+        killed_while_waiting(tmp_path, server.url, monkeypatch)
         other = toy_study.study(tmp_path, server.url, ["another text"], **BATCH)
         _, counts = run(other)
         assert counts.answered == 1
@@ -200,11 +206,7 @@ def test_batch_that_the_endpoint_forgot_is_forgotten_with_a_sentence_and_asked_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Server() as server:
-        params = toy_study.study(tmp_path, server.url, TEXTS, **BATCH)
-        with monkeypatch.context() as patch:
-            kill_at("while waiting", patch)
-            with pytest.raises(Killed):
-                run(params)
+        params = killed_while_waiting(tmp_path, server.url, monkeypatch)
         del server.batches["batch-1"]
         said: list[str] = []
         counts = pipeline.generate(params, "toy", "toy", said.append)
@@ -216,11 +218,7 @@ def test_batch_that_the_endpoint_forgot_is_forgotten_with_a_sentence_and_asked_a
 
 def test_batch_endpoint_that_is_gone_itself_keeps_its_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Server() as server:
-        params = toy_study.study(tmp_path, server.url, TEXTS, **BATCH)
-        with monkeypatch.context() as patch:
-            kill_at("while waiting", patch)
-            with pytest.raises(Killed):
-                run(params)
+        params = killed_while_waiting(tmp_path, server.url, monkeypatch)
         server.no_batches = True
         with pytest.raises(ModelError, match="the Batch endpoint refused"):
             run(params)

@@ -8,7 +8,6 @@ from markedness.audits.guise.estimators.agreement import (
     expected_agreement,
     human_top,
     mean_average_precision,
-    overlap_p,
     published_random_agreement,
 )
 
@@ -52,7 +51,3 @@ def test_published_random_agreement_has_the_exact_mean() -> None:
     # standard error 0.106 / sqrt(20000) = 0.00075; four of them
     sample = published_random_agreement(37, np.random.default_rng(1), 20_000)
     assert sample.mean() == pytest.approx(expected_agreement(37), abs=0.003)
-
-
-def test_overlap_p_of_zero_hits_is_one() -> None:
-    assert overlap_p(0, 37) == 1.0

@@ -102,10 +102,3 @@ def published_random_agreement(n: int, rng: np.random.Generator, n_orders: int =
     """Agreement of random orders of n attributes, shape (n_orders,): the paper's chance sample."""
     orders = rng.permuted(np.tile(np.arange(1, n + 1), (n_orders, 1)), axis=1)
     return agreement_of_ranks(orders[:, :depth])
-
-
-def overlap_p(hits: int, n: int, drawn: int = DEPTH, marked: int = DEPTH) -> float:
-    """P(at least ``hits`` of ``drawn`` random attributes are among ``marked`` given ones of n): hypergeometric."""
-    from scipy.stats import hypergeom
-
-    return float(hypergeom.sf(hits - 1, n, marked, drawn))

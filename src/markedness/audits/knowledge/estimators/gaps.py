@@ -186,11 +186,6 @@ def gap(compared: Sequence[Part]) -> Estimator:
     return estimate
 
 
-def marked_gap(classes: Sequence[SubjectClass], measure: Measure) -> float:
-    """The headline estimate of a measure."""
-    return float(gap(parts(classes, measure))(np.ones((1, len(classes[0].crawls) if classes else 1)))[0])
-
-
 def gap_scores(classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls) -> list[Score]:
     """The gap of all marked subjects, of those of each class, and of each subject."""
     wording = CLAIMS[measure]
