@@ -144,6 +144,8 @@ def dependencies(stage: str) -> list[str]:
         files = closure(_own_module(audit, name) for name in names)
         if stage == "report":  # the only stage that reads the prose
             files |= set((ROOT / "src" / PACKAGE / "audits" / audit).glob("card.yaml"))
+        if stage == "generate":  # read through the AuditSpec, by params
+            files |= set((ROOT / "src" / PACKAGE / "audits" / audit).glob("sizes.yaml"))
         for path in map(relative, files):
             folder = f"src/{PACKAGE}/audits/{audit}/"
             if by_audit and path.startswith(folder):

@@ -235,6 +235,8 @@ def check(params: ParamsFile = DEFAULT) -> None:
     for one in findings:
         if one.level == "warning":
             tell(str(one))
+    for audit in loaded.audits:
+        tell(f"{audit}: {loaded.sizes[audit]}")
     tell(f"{loaded.path}: {len(loaded.audits)} audits, {len(loaded.run)} models to run, no faults")
 
 

@@ -12,13 +12,17 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from markedness import strict_yaml
-from markedness.audits import AUDITS, STAGES, spec
+from markedness.audits import AUDITS, SIZES, STAGES, spec
 from markedness.credentials import carries_a_secret, hide, secret_places
 from markedness.lm import backends
 from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, TransformersModel
 from markedness.naming import axes_faults, model_fault, repeated
 from markedness.records import FIELD_FAULT, AuditError, Axes, Strict
+from markedness.sizes import AuditSize, differences, filled
 from markedness.store import Store
+
+_BLOCK = ("size", "axes", *STAGES)
+"""Keys of an audit's block."""
 
 
 class ParamsError(AuditError):
@@ -55,6 +59,8 @@ class _Study(Strict):
 
     audits: list[str] = Field(default_factory=lambda: list(AUDITS), min_length=1)
     run: list[str] = Field(default_factory=list)
+    size: Literal["quick", "standard", "paper"] | None = None
+    """What the generate blocks leave out is as this size says; null: as their own defaults say."""
     models: dict[str, backends.AnyModel] = Field(min_length=1)
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     tolerated_failures: float = Field(default=0.0, ge=0, le=1)
@@ -98,6 +104,8 @@ class Params:
     track: TrackParams
     stages: dict[tuple[str, str], Any]
     """(audit, stage) -> the stage module's Params."""
+    sizes: dict[str, AuditSize]
+    """Audit -> its size."""
     raw: dict[str, Any]
     """The file as it stands."""
 
@@ -155,11 +163,14 @@ def load(path: Path | str = "params.yaml") -> Params:
         ]
         faults += _replaced_by_stages(study.models, path.resolve().parent)
     stages: dict[tuple[str, str], Any] = {}
+    sizes: dict[str, AuditSize] = {}
     for audit in AUDITS:
         block = {} if raw.get(audit) is None else raw[audit]
         if not isinstance(block, dict):
-            faults.append(f"{audit}: expected a mapping with {', '.join(('axes', *STAGES))}")
+            faults.append(f"{audit}: expected a mapping with {', '.join(_BLOCK)}")
             continue
+        block, sizes[audit], fault = _sized(audit, block, raw.get("size"))
+        faults += [fault] if fault else []
         faults += _audit(audit, block, stages)
     if not faults:
         faults += [
@@ -171,7 +182,7 @@ def load(path: Path | str = "params.yaml") -> Params:
     return Params(
         path=path, root=path.resolve().parent, audits=tuple(study.audits), run=tuple(study.run or study.models),
         models=study.models, seed=study.seed, tolerated_failures=study.tolerated_failures, prices=study.prices,
-        report=study.report, compare=study.compare, track=study.track, stages=stages, raw=raw,
+        report=study.report, compare=study.compare, track=study.track, stages=stages, sizes=sizes, raw=raw,
     )  # fmt: skip
 
 
@@ -204,13 +215,24 @@ def _reads(path: Path, output: Path) -> bool:
     return len(pattern) >= len(parts) and all(map(fnmatch.fnmatchcase, parts, pattern))
 
 
+def _sized(audit: str, block: dict[str, Any], of_all: object) -> tuple[dict[str, Any], AuditSize, str]:
+    """An audit's block with its generate filled in by its size; that size; what is wrong with it, or ""."""
+    own, known = block.get("size"), spec(audit).sizes
+    if own is not None and own not in SIZES:
+        return block, AuditSize(), f"{audit}.size: '{own}' is not a size; one of {', '.join(SIZES)}, or null"
+    if own is not None and not known:
+        return block, AuditSize(), f"{audit}.size: the audit has no sizes; set null and say all in {audit}.generate"
+    size = of_all if own is None else own
+    given = {} if block.get("generate") is None else block["generate"]
+    if not isinstance(size, str) or size not in known or not isinstance(given, dict):
+        return block, AuditSize(), ""
+    made = filled(given, known[size], spec(audit).params("generate"))
+    return {**block, "generate": made}, AuditSize(size, tuple(differences(made, known[size]))), ""
+
+
 def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]) -> list[str]:
     """Check one audit's block into ``stages``; return its faults."""
-    faults = [
-        f"{audit}: unknown key '{key}'; known: {', '.join(('axes', *STAGES))}"
-        for key in block
-        if key != "axes" and key not in STAGES
-    ]
+    faults = [f"{audit}: unknown key '{key}'; known: {', '.join(_BLOCK)}" for key in block if key not in _BLOCK]
     axes: Axes | None = None
     own = spec(audit).params("generate").model_fields.get("axes")
     if block.get("axes") == {} and own is not None and own.default:

@@ -243,6 +243,7 @@ def report(params: Params, say: Report = tell) -> None:
         Store(params.root), params.audits, {name: params.model(name) for name in params.run},
         {audit: audits.spec(audit).card for audit in params.audits}, params.report.table_rows,
         params.report.examples, params.compare.confidence_level,
+        {audit: str(size) for audit, size in params.sizes.items() if size.name},
     )  # fmt: skip
     for path in write(pages):
         if path.name == "index.html":

@@ -70,7 +70,8 @@ class Study:
 
     def __init__(self, folder: Path, audit: str) -> None:
         models = {name: SHIPPED["models"][name] for name in CONTROLS}
-        content = {"audits": [audit], "run": list(CONTROLS), "seed": 1, "models": models, audit: SHIPPED[audit]}
+        content = {"audits": [audit], "run": list(CONTROLS), "seed": 1, "models": models}
+        content |= {"size": SHIPPED["size"], audit: SHIPPED[audit]}
         (folder / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
         self.audit = audit
         self.params: Params = params.load(folder / "params.yaml")

@@ -15,7 +15,7 @@ import pytest
 from markedness.reporting import report
 from markedness.reporting.card import model_page
 from markedness.reporting.index import index_page
-from markedness.reporting.pages import Pages
+from markedness.reporting.pages import Pages, facts
 from markedness.reporting.render import shown
 from markedness.reporting.results import unequal
 from markedness.results import Score
@@ -54,6 +54,15 @@ def test_card_holds_headline_scores_notes_and_controls(card: str) -> None:
     assert "not estimated" in text  # share.absent
     assert "12 texts were left out." in text
     assert "control-none" in text
+
+
+def test_card_says_the_size_of_what_was_asked(pages: Pages) -> None:
+    path = pages.store.table_path("generations", "personas", "tiny")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame({"group": ["a"], "prompt_id": ["p"]}).to_parquet(path)
+    sized = replace(pages, sizes={"personas": "size quick but for samples"})
+    assert "1 groups, 1 prompts, size quick but for samples" in Elements(model_page(sized, "tiny")).text
+    assert "size" not in dict(facts(pages, "tiny"))["Asked"]
 
 
 def test_card_warns_of_small_n(card: str) -> None:

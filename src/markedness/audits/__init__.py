@@ -13,10 +13,10 @@ is given ``<audit>.axes``.
 
 from __future__ import annotations
 
-from markedness.audits.base import GROUP, OWN, STAGES, AuditSpec, spec
+from markedness.audits.base import GROUP, OWN, SIZES, STAGES, AuditSpec, spec
 from markedness.plugins import SpecError, registered
 
 AUDITS = tuple(registered(GROUP, OWN))
 """Names of the installed audits."""
 
-__all__ = ["AUDITS", "STAGES", "AuditSpec", "SpecError", "spec"]
+__all__ = ["AUDITS", "SIZES", "STAGES", "AuditSpec", "SpecError", "spec"]

@@ -34,6 +34,8 @@ from markedness.text_scores import TextScorer
 GROUP = "markedness.audits"
 """Entry-point group under which audits are registered."""
 STAGES = ("generate", "clean", "featurize", "evaluate")
+SIZES = ("quick", "standard", "paper")
+"""How much is asked: minutes on a small model; what finds an effect of the paper's size; as much as the paper."""
 
 
 class Answers(Protocol):
@@ -119,6 +121,13 @@ class AuditSpec:
     """In place of ``featurize_ref`` where a service over HTTP may be asked for scores."""
     across_ref: str | None = None
     """Tables over the versions of a model."""
+    has_sizes: bool = False
+    """Whether there is a sizes.yaml beside card.yaml: size -> what it sets in the generate block."""
+
+    @property
+    def sizes(self) -> Mapping[str, Mapping[str, object]]:
+        """Size -> what it sets in the generate block; empty where the audit has no sizes."""
+        return _sizes(self.name, self.package) if self.has_sizes else {}
 
     @property
     def card(self) -> Card:
@@ -216,6 +225,18 @@ def _card(audit: str, package: str, headline: tuple[str, ...]) -> Card:
         return Card.read(audit, content, headline)
     except (ValueError, KeyError, TypeError) as error:
         raise SpecError(f"audit '{audit}': card.yaml: {error}") from error
+
+
+@cache
+def _sizes(audit: str, package: str) -> dict[str, dict[str, object]]:
+    try:
+        content = yaml.safe_load((resources.files(package) / "sizes.yaml").read_text(encoding="utf-8"))
+    except (FileNotFoundError, yaml.YAMLError) as error:
+        raise SpecError(f"audit '{audit}': {package} has no readable sizes.yaml ({type(error).__name__})") from error
+    blocks = content if isinstance(content, dict) else {}
+    if set(blocks) != set(SIZES) or not all(isinstance(block, dict) for block in blocks.values()):
+        raise SpecError(f"audit '{audit}': sizes.yaml must have a mapping for each of {', '.join(SIZES)}, and no more")
+    return blocks
 
 
 OWN = ("personas", "homogeneity", "guise", "knowledge", "annotation")

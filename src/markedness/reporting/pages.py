@@ -31,6 +31,8 @@ class Pages:
     examples: int = 4
     """Example texts per group."""
     confidence_level: float = 0.95
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    """Audit -> how much is asked: "size quick but for samples"."""
     results: dict[tuple[str, str], Result] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -75,6 +77,7 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
     facts = [("Backend", config.backend)]
     if isinstance(config, TransformersModel) and (weights := config.revision or config.gguf_package):
         facts.append(("Weights", weights))
+    sized = {} if isinstance(config, CorpusModel) else pages.sizes  # texts that exist already are as many as they are
     served, times = set(), []
     asked = []
     for audit in pages.audits:
@@ -89,6 +92,7 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
         answered = int((rows["error"].isna()).sum()) if "error" in rows else len(rows)
         asked.append(
             f"{audit}: {answered:,} answers, {rows['group'].nunique()} groups, {rows['prompt_id'].nunique()} prompts"
+            + (f", {sized[audit]}" if audit in sized else "")
         )
     if served - {model}:
         more = f" and {len(served) - MOST_NAMES} more" if len(served) > MOST_NAMES else ""

@@ -70,5 +70,6 @@ SPEC = AuditSpec(
     complete_corpus_ref="generate:complete_corpus",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
+    has_sizes=True,
     across_ref="evaluate:across",
 )

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
+from markedness.audits.guise.design.guises import RULES
 from markedness.audits.guise.design.tasks import Question, Task, questions
 from markedness.audits.guise.design.texts import TextReader, TextSource
 from markedness.records import AuditError, Axes, Axis, Completion, Prompt, Scalar, Stimuli, Strict, Value
@@ -34,7 +35,7 @@ class Params(Strict):
     pairs: dict[str, TextSource] = Field(
         default={"habitual_be": TextSource(rule="habitual_be", sample=40)}, min_length=1
     )
-    """The text sets."""
+    """The text sets; one that has the name of a rule, and no source of its own, is made by that rule."""
     tasks: dict[str, Task] = Field(
         default={name: Task() for name in ("traits", "overt", "occupations", "conviction", "death", "iq")}, min_length=1
     )
@@ -42,6 +43,18 @@ class Params(Strict):
     """Table with the columns verb, ing and third, as far as the rules need them."""
     words: str = "frequent_words.txt"
     """Words that noise inserts, one a line."""
+
+    @field_validator("pairs", mode="before")
+    @classmethod
+    def _named_rules(cls, pairs: object) -> object:
+        if not isinstance(pairs, dict):
+            return pairs
+        return {
+            name: {"rule": name, **given}
+            if name in RULES and isinstance(given, dict) and not {"rule", "file", "texts"} & given.keys()
+            else given
+            for name, given in pairs.items()
+        }
 
     @field_validator("axes")
     @classmethod

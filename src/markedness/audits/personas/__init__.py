@@ -70,4 +70,5 @@ SPEC = AuditSpec(
     complete_corpus_ref="design.corpus_prompts:complete_corpus",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
+    has_sizes=True,
 )
