@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from markedness.lm import corpus
@@ -261,3 +263,55 @@ def test_read_corpus_with_codes_of_an_axis_that_others_use_says_so_in_a_note(tmp
     none_used = {**RIGHT, "values": {**RIGHT["values"], "race": {"q": "White", "z": "Black"}}}
     with pytest.raises(ModelError, match=r"values\.race\.q: is not used.*\n.*values\.race\.z: is not used"):
         read_with(tmp_path, AXES, **none_used)
+
+
+# ---------------------------------------------------------------- cells are text as the file has it
+
+LONG = 1234567890123456000
+"""Beside a missing cell, floats cannot tell this from the integers around it."""
+
+
+def test_read_corpus_with_whole_numbers_beside_a_missing_cell_keeps_every_digit(tmp_path: Path) -> None:
+    prompts = pd.array([LONG, LONG + 1, None], dtype="Int64")
+    table = pd.DataFrame({"text": ["7", "b", "c"], "race": "Black", "gender": "man", "prompt": prompts})
+    table.to_json(tmp_path / "texts.jsonl", orient="records", lines=True)
+    plain = pa.table({name: pa.array([None if pd.isna(cell) else cell for cell in table[name]]) for name in table})
+    pq.write_table(plain, tmp_path / "texts.parquet")  # no metadata of pandas
+    for path in ("texts.jsonl", "texts.parquet"):
+        found = read(tmp_path, path)["prompt"]
+        assert found.fillna("").tolist() == [str(LONG), str(LONG + 1), ""], path
+
+
+def test_read_corpus_of_files_with_and_without_missing_cells_joins_equal_numbers(tmp_path: Path) -> None:
+    whole = pd.DataFrame({"text": ["a"], "race": "Black", "gender": "man", "prompt": [LONG + 1]})
+    whole.to_parquet(tmp_path / "1.parquet")
+    whole.assign(prompt=0.5).to_parquet(tmp_path / "2.parquet")
+    assert read(tmp_path, "*.parquet")["prompt"].tolist() == [str(LONG + 1), "0.5"]
+
+
+def test_read_corpus_of_json_lines_keeps_numbers_as_they_are_written(tmp_path: Path) -> None:
+    numbers = ["1234567890123456789012", "1.50", "1e3", "-0"]
+    lines = [f'{{"text": "x", "race": "Black", "gender": "man", "prompt": {number}}}' for number in numbers]
+    (tmp_path / "texts.JSONL").write_text("\n\n".join(lines), encoding="utf-8-sig")
+    assert read(tmp_path, "texts.JSONL")["prompt"].tolist() == numbers
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (r'{"text": "a\ud800b", "race": "Black"}', r"texts\.jsonl line 2 has half of a surrogate pair in 'text'"),
+        ('{"text": "a", "text": "b", "race": "Black"}', r"line 2: the key 'text' is given twice"),
+        ('["a", "Black"]', r"line 2 is no mapping"),
+        ('{"text": "a", ', r"cannot be read as \.jsonl: line 2"),
+    ],
+)
+def test_read_corpus_with_a_bad_line_of_json_names_it(tmp_path: Path, line: str, sentence: str) -> None:
+    (tmp_path / "texts.jsonl").write_text('{"text": "fine", "race": "Black"}\n' + line, encoding="utf-8")
+    with pytest.raises(ModelError, match=sentence):
+        read(tmp_path, "texts.jsonl", columns={"gender": None})
+
+
+def test_read_corpus_of_json_asks_for_json_lines(tmp_path: Path) -> None:
+    (tmp_path / "texts.json").write_text('[{"text": "a", "race": "Black"}]', encoding="utf-8")
+    with pytest.raises(ModelError, match=r"texts\.json is JSON; save it as JSON Lines"):
+        read(tmp_path, "texts.json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import pandas as pd
 
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
+from markedness.lm.corpus_files import matching, read_cells
 from markedness.lm.mapping import Sources, spellings, unused_codes
 from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, composed, group_name
 
@@ -90,8 +90,8 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
         ``columns``, ``values`` or ``constants`` is not used; when a cell is a list or mapping, has a NUL character, a
         value that no axis knows, or a text above `MAX_CHARACTERS`.
     """
-    files = _files(source, root, where)
-    tables = [_read(path, where) for path in files]
+    files = matching(source, root, where)
+    tables = [read_cells(path, where) for path in files]
     if not any(len(table) for table in tables):
         raise ModelError(f"{where}.path: {source.path} holds no rows; name a file with texts")
     sources = Sources(source, axes, columns, files, tables)
@@ -148,68 +148,12 @@ def _as_generations(rows: pd.DataFrame, axes: Axes) -> pd.DataFrame:
     return rows[[*GENERATION_COLUMNS, *(column for column in rows if column not in GENERATION_COLUMNS)]]
 
 
-# ---------------------------------------------------------------- files
-
-
-def _files(source: CorpusSource, root: Path, where: str) -> tuple[Path, ...]:
-    if (root / source.path).is_file():
-        return (root / source.path,)
-    pattern = source.path if Path(source.path).is_absolute() else f"{glob.escape(str(root))}/{source.path}"
-    paths = tuple(path for path in map(Path, sorted(glob.glob(pattern))) if path.is_file())
-    if not paths:
-        raise ModelError(f"{where}.path: no file matches '{source.path}'; get the data or correct the path")
-    return paths
-
-
-def _read(path: Path, where: str) -> pd.DataFrame:
-    """One file, cells as text as they stand."""
-    try:
-        if path.suffix == ".parquet":
-            table = pd.read_parquet(path)
-        elif path.suffix in (".jsonl", ".ndjson"):
-            table = pd.read_json(path, lines=True, dtype=False)
-        else:
-            _refuse_nul(path, where)
-            table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-            if not isinstance(table.index, pd.RangeIndex):
-                raise ModelError(
-                    f"{where}.path: {path} has more cells in its rows than in its header; correct the header"
-                )
-    except UnicodeDecodeError as error:
-        raise ModelError(f"{where}.path: {path} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
-    except pd.errors.EmptyDataError as error:
-        raise ModelError(f"{where}.path: {path} is empty; name a file with texts") from error
-    except (ValueError, OSError, LookupError, TypeError, NotImplementedError) as error:  # the last: damaged Parquet
-        reason = " ".join(str(error).split())[:300]
-        raise ModelError(
-            f"{where}.path: {path} cannot be read as {path.suffix or 'CSV'}: {reason}; get or export it again"
-        ) from error
-    if len(table.columns) == 1 and ";" in str(table.columns[0]):
-        raise ModelError(
-            f"{where}.path: {path} has the one column {table.columns[0]}; save it with commas between columns"
-        )
-    return table.reset_index(drop=True)
-
-
-def _refuse_nul(path: Path, where: str) -> None:
-    """A CSV reader ends a cell at a NUL character without a word."""
-    line = 1
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            if (place := chunk.find(b"\0")) >= 0:
-                line += chunk.count(b"\n", 0, place)
-                raise ModelError(
-                    f"{where}.path: {path.name} line {line} has a NUL character; remove it, or save the file as UTF-8"
-                )
-            line += chunk.count(b"\n")
+# ---------------------------------------------------------------- cells
 
 
 def _place(files: tuple[Path, ...], first_rows: tuple[int, ...], row: int) -> str:
     number = int(np.searchsorted(first_rows, row, side="right")) - 1
     return f"{files[number].name} row {row - first_rows[number] + 1}"
-
-
-# ---------------------------------------------------------------- cells
 
 
 def _check_cells(cells: pd.Series, name: str, where: str, files: tuple[Path, ...], first_rows: tuple[int, ...]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from markedness.lm.config import CorpusSource
+from markedness.lm.corpus_files import WITHOUT_HEADER
 from markedness.records import Axes, CorpusColumns, composed
 
 
@@ -124,7 +125,7 @@ class Sources:
 
 def header(path: Path) -> list[str]:
     """Column names in the header of a CSV file; none for another format."""
-    if path.suffix in (".parquet", ".jsonl", ".ndjson"):
+    if path.suffix.lower() in WITHOUT_HEADER:
         return []
     with path.open(encoding="utf-8-sig", newline="") as file:
         return next(csv.reader(file), [])
