@@ -46,6 +46,7 @@ def opened(params: Params, audit: str, model: str, say: Report = tell, part: str
     store, config = Store(params.root), params.model(model)
     path = store.ledger_path(audit, model, part)
     with Ledger(store.ledger_database(model)) as ledger:
+        ledger.enroll()
         entered = slices.enter(ledger, path, _adopt(config))
         shown = path.relative_to(params.root)
         if entered.unknown and not isinstance(config, ScriptedModel):  # asking a rule again costs nothing
@@ -189,7 +190,7 @@ def prune(params: Params, model: str, yes: bool, say: Report = tell, empty: bool
             say(f"{model}: {ledger.keep(keys):,} answers removed, {len(ledger):,} kept")
             return
         count = len(ledger)
-        kept = int((ledger.find(keys) >= 0).sum())
+        kept = int(ledger.find(keys).sum())
     say(
         f"{model}: {count - kept:,} of {count:,} answers are in none of {len(used)} slices under data/ledger; other "
         "branches and experiments may use them, and would pay for them again: run with --yes to remove them"

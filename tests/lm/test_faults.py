@@ -19,6 +19,7 @@ from openai_server import Server
 from markedness import ledgers, pipeline
 from markedness.lm import run as asking
 from markedness.lm.base import ModelError
+from markedness.lm.database import LedgerError
 from markedness.lm.endpoint import retry_after
 from markedness.lm.plan import Counts
 
@@ -200,6 +201,17 @@ def test_generate_answer_paid_for_but_empty_is_recorded_and_asked_again_only_whe
         assert "1 answers that were paid for but are empty found" in lines[-2] and "removed" in lines[-1]
         run(params)
         assert server.faults["empty-paid"] == 2
+
+
+def test_prune_during_a_run_is_refused_and_removes_nothing(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, ["a", "fault:empty-paid b"])
+        run(params)
+        for empty in (True, False):
+            with ledgers.opened(params, "toy", "toy") as ledger:  # as generate does, before it looks anything up
+                with pytest.raises(LedgerError, match="a run is asking this model; wait until it ends"):
+                    ledgers.prune(params, "toy", yes=True, empty=empty)
+                assert len(ledger) == 2
 
 
 # ---------------------------------------------------------------- size

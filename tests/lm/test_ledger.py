@@ -19,6 +19,8 @@ from markedness.lm import ledger as ledgers
 from markedness.lm.base import Draw
 from markedness.lm.database import LedgerError
 from markedness.lm.ledger import DIGEST, Ledger
+from markedness.lm.plan import Answers, Plan
+from markedness.lm.scripted import ScriptedModel
 from markedness.records import Completion, Prompt
 
 PROMPT = Prompt("p", "g", completion="Say")
@@ -89,16 +91,15 @@ def test_ledger_find_matches_keys_with_zero_bytes_exactly(tmp_path: Path) -> Non
     with Ledger(tmp_path / "m.sqlite") as ledger:
         moment = "2026-01-01T00:00:00.000+00:00"
         ledger.add([(bytes(16), "here", 0, "{}", '{"text":"zero"}', moment, moment)])
-        assert (ledger.find(asked) >= 0).tolist() == [False, True, False]
+        assert ledger.find(asked).tolist() == [False, True, False]
 
 
 def test_ledger_find_of_more_keys_than_one_query_takes_finds_all(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(ledgers, "KEYS_AT_ONCE", 3)
     path = filled(tmp_path / "m.sqlite", 10)
     with Ledger(path) as ledger:
-        places = ledger.find(keys(*range(12)))
-        assert [ledger.read(int(place)).text for place in places[:10]] == [f"answer {i}" for i in range(10)]
-        assert places[10:].tolist() == [-1, -1]
+        assert ledger.find(keys(*range(12))).tolist() == [True] * 10 + [False] * 2
+        assert [ledger.read(keys(i).tobytes()).text for i in range(10)] == [f"answer {i}" for i in range(10)]
 
 
 def test_ledger_completion_is_stored_as_it_came(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_ledger_malformed_answer_is_named_and_asked_again(tmp_path: Path, answer
     path = filled(tmp_path / "m.sqlite")
     execute(path, "UPDATE answers SET answer = ? WHERE sample = 1", answer)
     with Ledger(path) as ledger:
-        assert (ledger.find(keys(0, 1, 2)) >= 0).tolist() == [True, False, True]
+        assert ledger.find(keys(0, 1, 2)).tolist() == [True, False, True]
         assert len(ledger.faults) == 1 and draw(1).key in ledger.faults[0]
         ledger.append(draw(1), Completion(text="again"))
     assert texts(path) == ["answer 0", "again", "answer 2"]
@@ -236,13 +237,15 @@ def test_ledger_of_two_writers_at_once_has_the_answers_of_both(tmp_path: Path) -
 
 def test_ledger_keeps_the_first_of_two_answers_to_one_request(tmp_path: Path) -> None:
     with Ledger(tmp_path / "m.sqlite") as ledger:
-        place = ledger.append(draw(0), Completion(text="first"))
-        assert ledger.append(draw(0), Completion(text="second")) == place
+        key = keys(0).tobytes()
+        ledger.append(draw(0), Completion(text="first"))
+        ledger.append(draw(0), Completion(text="second"))
+        assert ledger.read(key).text == "first"
         row = next(ledger.rows(keys(0)))
         ledger.add([(*row[:4], '{"text":"earlier"}', "2020-01-01T00:00:00.000+00:00", "2020-01-01T00:00:00.000+00:00")])
-        assert ledger.read(place).text == "earlier"
+        assert ledger.read(key).text == "earlier"
         ledger.add([row])
-        assert ledger.read(place).text == "earlier"
+        assert ledger.read(key).text == "earlier"
 
 
 # ---------------------------------------------------------------- claims
@@ -256,7 +259,7 @@ def test_ledger_answer_with_a_text_is_kept_before_one_that_is_empty(tmp_path: Pa
             for answer, moment in pair:
                 ledger.add([(bytes([number] * 16), "here", 0, "{}", answer, moment, moment)])
         asked = np.frombuffer(bytes(16) + bytes([1] * 16), dtype=DIGEST)
-        assert [ledger.read(int(place)).text for place in ledger.find(asked)] == ['says "error":'] * 2
+        assert [ledger.read(asked[i : i + 1].tobytes()).text for i in range(2)] == ['says "error":'] * 2
         assert ledger.count_empty() == 0
 
 
@@ -287,6 +290,31 @@ def test_ledger_claims_of_a_killed_process_are_void(tmp_path: Path) -> None:
         os.kill(child, signal.SIGKILL)
         ended(child)
         assert ledger.claim(keys(0)).tolist() == [True]
+
+
+def test_ledger_place_of_a_removed_answer_is_never_read_as_another_answer(tmp_path: Path) -> None:
+    model = ScriptedModel("toy", lambda prompt, rng: "any")
+    with Ledger(tmp_path / "m.sqlite") as ledger:
+        asked = [Prompt("p", "g", completion=text) for text in ("one", "two")]
+        draws = [Draw(prompt, 0, model.request(prompt), model.served_by) for prompt in asked]
+        ledger.append(draws[0], Completion(text="to one"))
+        answers = Answers(Plan(model, asked[:1], ledger))
+        execute(ledger.path, "DELETE FROM answers")
+        ledger.append(draws[1], Completion(text="to two"))  # SQLite gives the number of the removed row again
+        with pytest.raises(LedgerError, match="an answer was removed or damaged during the run"):
+            answers[0]
+        with pytest.raises(LedgerError, match="removed or damaged"):
+            ledger.read(bytes.fromhex(draws[0].key))
+
+
+def test_ledger_with_a_run_that_has_it_open_is_not_pruned(tmp_path: Path) -> None:
+    path = filled(tmp_path / "m.sqlite")
+    with Ledger(path) as running, Ledger(path) as other:
+        running.enroll()
+        for remove in (other.drop_empty, lambda: other.keep(keys(1))):
+            with pytest.raises(LedgerError, match="a run is asking this model; wait until it ends"):
+                remove()
+    assert texts(path) == ["answer 0", "answer 1", "answer 2"]
 
 
 def test_ledger_keep_removes_the_rest_but_not_while_a_run_is_asking(tmp_path: Path) -> None:

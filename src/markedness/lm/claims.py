@@ -34,7 +34,7 @@ class Claims:
 
     def take(self, keys: Sequence[bytes]) -> np.ndarray:
         """Claim these keys; whether each is ours, bool, shape (n,)."""
-        owner = self._enrolled()
+        owner = self.enrolled()
         with self._database.together():
             self._bury()
             self._database.base.executemany(
@@ -49,7 +49,7 @@ class Claims:
         return self._among(keys, "")
 
     def any_owner(self) -> bool:
-        """Whether a living process has the ledger open to ask."""
+        """Whether a living process has the ledger open for a run."""
         self._bury()
         return bool(self._database.base.execute("SELECT count(*) FROM owners").fetchone()[0])
 
@@ -83,8 +83,8 @@ class Claims:
                 found[start : start + len(some)] = [key in claimed for key in some]
         return found
 
-    def _enrolled(self) -> int:
-        """The number of this process among the owners."""
+    def enrolled(self) -> int:
+        """The number of this process among the owners; from the first call on it is one of them."""
         if self._owner is None:
             name = uuid.uuid4().hex
             file = self._lock_file(name)

@@ -90,4 +90,4 @@ async def _asked_elsewhere(plan: Plan, others: np.ndarray, counts: Counts, progr
     while len(others) and plan.ledger.claimed(plan.keys[others]).all():
         await asyncio.sleep(LOOK_EVERY)
         plan.look_again(others, counts)
-        others = others[plan.places[others] < 0]
+        others = others[~plan.found[others]]

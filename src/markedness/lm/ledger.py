@@ -119,11 +119,11 @@ class Ledger(Database):
             return int(self.base.execute("SELECT count(*) FROM answers").fetchone()[0])
 
     def find(self, digests: np.ndarray) -> np.ndarray:
-        """Where the answers to these keys are: the first array of `look_up`."""
+        """Whether there is an answer to each of these keys: the first array of `look_up`."""
         return self.look_up(digests)[0]
 
     def look_up(self, digests: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where the answers to these keys are, and which of them were paid for but are empty.
+        """Which of these keys have an answer, and which of the answers were paid for but are empty.
 
         Every answer that is found is checked: a malformed one is named in ``faults``, removed, and counts as missing.
 
@@ -134,37 +134,36 @@ class Ledger(Database):
 
         Returns
         -------
-        places : ndarray
-            For `read`, int64, shape (n,); -1 where there is none.
+        found : ndarray
+            Bool, shape (n,).
         empty : ndarray
             See `markedness.records.Completion.paid_empty`, bool, shape (n,).
         """
         keys = _keys(digests)
-        places = np.full(len(keys), -1, dtype=np.int64)
-        empty = np.zeros(len(keys), dtype=bool)
-        malformed: list[int] = []
+        found, empty = np.zeros(len(keys), dtype=bool), np.zeros(len(keys), dtype=bool)
+        malformed: list[bytes] = []
         with self.reported():
             for start in range(0, len(keys), KEYS_AT_ONCE):
                 some = keys[start : start + KEYS_AT_ONCE]
                 marks = ",".join("?" * len(some))
-                rows = self.base.execute(f"SELECT key, id, answer FROM answers WHERE key IN ({marks})", some)
+                rows = self.base.execute(f"SELECT key, answer FROM answers WHERE key IN ({marks})", some)
                 at = {key: index for index, key in enumerate(some, start=start)}
-                for key, place, answer in rows:
+                for key, answer in rows:
                     try:
                         completion = stored_completion(answer)
                     except ValueError:
                         self.faults.append(f"{self.path}: answer {key.hex()} is malformed and will be asked for again")
-                        malformed.append(place)
+                        malformed.append(key)
                     else:
-                        places[at[key]], empty[at[key]] = place, completion.paid_empty
+                        found[at[key]], empty[at[key]] = True, completion.paid_empty
             if malformed:
-                self.base.executemany("DELETE FROM answers WHERE id = ?", [(place,) for place in malformed])
-        return places, empty
+                self.base.executemany("DELETE FROM answers WHERE key = ?", [(key,) for key in malformed])
+        return found, empty
 
-    def read(self, place: int) -> Completion:
-        """The answer at a place."""
+    def read(self, key: bytes) -> Completion:
+        """The answer to a key that `look_up` found. Never by the number of its row, which SQLite may give again."""
         with self.reported():
-            row = self.base.execute("SELECT answer FROM answers WHERE id = ?", (place,)).fetchone()
+            row = self.base.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
         try:
             return stored_completion(row[0] if row else None)
         except ValueError as error:
@@ -172,11 +171,11 @@ class Ledger(Database):
 
     def get(self, key: str) -> Completion | None:
         """The answer to a key; None when there is none."""
-        place = int(self.find(np.frombuffer(bytes.fromhex(key), dtype=DIGEST))[0])
-        return None if place < 0 else self.read(place)
+        digest = bytes.fromhex(key)
+        return self.read(digest) if self.find(np.frombuffer(digest, dtype=DIGEST))[0] else None
 
-    def append(self, draw: Draw, answer: Completion, asked: datetime | None = None) -> int:
-        """Write one answer, or that one was paid for but is empty; its place. It is in the database when this returns.
+    def append(self, draw: Draw, answer: Completion, asked: datetime | None = None) -> None:
+        """Write one answer, or that one was paid for but is empty. It is in the database when this returns.
 
         Where another process wrote an answer to the same request first, that one is kept.
 
@@ -200,10 +199,7 @@ class Ledger(Database):
         request = orjson.dumps(draw.request, option=orjson.OPT_SORT_KEYS).decode()
         row = (key, draw.served_by, draw.sample, request, content.decode(), stored_time(asked or now), stored_time(now))
         with self.reported():
-            done = self.base.execute(_INSERT + "NOTHING", row)
-            if done.rowcount == 1 and done.lastrowid is not None:
-                return done.lastrowid
-            return int(self.base.execute("SELECT id FROM answers WHERE key = ?", (key,)).fetchone()[0])
+            self.base.execute(_INSERT + "NOTHING", row)
 
     def add(self, rows: Iterable[Row]) -> None:
         """Enter rows that were answered elsewhere; of two answers to one request that with a text, else the earlier."""
@@ -245,15 +241,18 @@ class Ledger(Database):
             return int(self.base.execute(f"SELECT count(*) FROM answers WHERE {_ERROR.format('')}").fetchone()[0])
 
     def drop_empty(self) -> int:
-        """Remove the answers that were paid for but are empty, so that they are asked for again; how many."""
-        with self.reported():
+        """Remove the answers that were paid for but are empty, so that they are asked for again; how many.
+
+        LedgerError while a run has the ledger open.
+        """
+        with self.together():
+            self._refuse_while_open()
             return self.base.execute(f"DELETE FROM answers WHERE {_ERROR.format('')}").rowcount
 
     def keep(self, digests: np.ndarray) -> int:
-        """Remove the answers to all other keys and return how many there were; LedgerError while a run is asking."""
+        """Remove the answers to all other keys; how many there were. LedgerError while a run has the ledger open."""
         with self.together():
-            if self._claims.any_owner():
-                raise LedgerError(f"{self.path}: a run is asking this model; wait until it ends")
+            self._refuse_while_open()
             self.base.execute("CREATE TEMP TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY) WITHOUT ROWID")
             self.base.execute("DELETE FROM kept")
             self.base.executemany("INSERT OR IGNORE INTO kept VALUES (?)", ((key,) for key in _keys(digests)))
@@ -263,7 +262,15 @@ class Ledger(Database):
             self.base.execute("VACUUM")
         return removed
 
+    def _refuse_while_open(self) -> None:
+        if self._claims.any_owner():
+            raise LedgerError(f"{self.path}: a run is asking this model; wait until it ends")
+
     # ---------------------------------------------------------------- what several processes ask
+
+    def enroll(self) -> None:
+        """Say, before anything is looked up, that a run has the ledger open: nothing is removed from under it."""
+        self._claims.enrolled()
 
     def claim(self, digests: np.ndarray) -> np.ndarray:
         """Reserve these keys for this process, so that no other asks for them; whether each is ours, bool, shape (n,).

@@ -70,9 +70,8 @@ class Plan:
         self.keys, self.first, self.unique, self.copies = np.unique(
             np.frombuffer(bytes(digests), dtype=DIGEST), return_index=True, return_inverse=True, return_counts=True
         )
-        self.places, self.empty = ledger.look_up(self.keys)
-        """Of each distinct draw: where its answer lies in the ledger, -1 while there is none; whether it is paid for
-        but empty."""
+        self.found, self.empty = ledger.look_up(self.keys)
+        """Of each distinct draw: whether the ledger has its answer; whether that is paid for but empty."""
         self.failures: dict[int, Completion] = {}
         """Distinct draw -> how it ended without an answer."""
 
@@ -82,7 +81,7 @@ class Plan:
     @property
     def known(self) -> int:
         """Draws whose answer the ledger has."""
-        return int(self.copies[(self.places >= 0) & ~self.empty].sum())
+        return int(self.copies[self.found & ~self.empty].sum())
 
     @property
     def known_empty(self) -> int:
@@ -96,7 +95,7 @@ class Plan:
         self._count_found(np.arange(len(self.keys)), counts)
 
     def _count_found(self, draws: np.ndarray, counts: Counts) -> None:
-        found, empty = draws[(self.places[draws] >= 0) & ~self.empty[draws]], draws[self.empty[draws]]
+        found, empty = draws[self.found[draws] & ~self.empty[draws]], draws[self.empty[draws]]
         new = int(self.copies[found].sum())
         counts.answered += new
         counts.from_ledger += new
@@ -105,12 +104,12 @@ class Plan:
             counts.failed += copies
             counts.empty += copies
             counts.empty_from_ledger += copies
-            counts.because(str(self.ledger.read(int(self.places[distinct])).error), copies)
+            counts.because(str(self.read(int(distinct)).error), copies)
 
     @property
     def missing(self) -> np.ndarray:
         """Distinct draws neither answered nor failed, in the order of the prompts; of length for a batch backend."""
-        missing = np.flatnonzero(self.places < 0)
+        missing = np.flatnonzero(~self.found)
         missing = missing[~np.isin(missing, list(self.failures))]
         order = self.first[missing]
         if self.model.batch_size > 1:
@@ -133,12 +132,17 @@ class Plan:
         sample = prompt.first_sample + place - int(self.starts[index])
         return Draw(prompt, sample, self.model.request(prompt), self.served_by)
 
+    def read(self, distinct: int) -> Completion:
+        """The answer that the ledger has to one distinct draw."""
+        return self.ledger.read(self.keys[distinct : distinct + 1].tobytes())
+
     def record(self, distinct: int, draw: Draw, answer: Completion, asked: datetime, counts: Counts) -> None:
         """Put an answer into the ledger, one that was paid for but is empty included, or keep why there is none."""
         copies = int(self.copies[distinct])
         if answer.error is None or answer.paid_empty:
             try:
-                self.places[distinct] = self.ledger.append(draw, answer, asked)
+                self.ledger.append(draw, answer, asked)
+                self.found[distinct] = True
             except ValueError as error:
                 answer = Completion(error=str(error), finish_reason=answer.finish_reason)
         if answer.error is None:
@@ -159,14 +163,14 @@ class Plan:
         """Reserve these distinct draws; those to be asked here, and those that another process is asking."""
         ours = self.ledger.claim(self.keys[missing])
         self.look_again(missing, counts)  # another process may have answered some since the plan was made
-        still = self.places[missing] < 0
+        still = ~self.found[missing]
         if not still.any():
             self.ledger.release()
         return missing[ours & still], missing[~ours & still]
 
     def look_again(self, missing: np.ndarray, counts: Counts) -> None:
         """Take what other processes have answered meanwhile."""
-        self.places[missing], self.empty[missing] = self.ledger.look_up(self.keys[missing])
+        self.found[missing], self.empty[missing] = self.ledger.look_up(self.keys[missing])
         self._count_found(missing, counts)
 
 
@@ -182,7 +186,8 @@ class Answers(Sequence[list[Completion]]):
     @property
     def keys(self) -> np.ndarray:
         """Keys of all that was answered or paid for, type `DIGEST`, each once."""
-        return self._plan.keys[self._plan.places >= 0]
+        keys: np.ndarray = self._plan.keys[self._plan.found]
+        return keys
 
     @overload
     def __getitem__(self, index: int) -> list[Completion]: ...
@@ -197,5 +202,4 @@ class Answers(Sequence[list[Completion]]):
         return [self._read(int(plan.unique[i])) for i in range(plan.starts[index], plan.starts[index + 1])]
 
     def _read(self, distinct: int) -> Completion:
-        place = int(self._plan.places[distinct])
-        return self._plan.ledger.read(place) if place >= 0 else self._plan.failures[distinct]
+        return self._plan.read(distinct) if self._plan.found[distinct] else self._plan.failures[distinct]
