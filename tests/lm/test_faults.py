@@ -19,8 +19,9 @@ from openai_server import Server
 from markedness import ledgers, pipeline
 from markedness.lm import run as asking
 from markedness.lm.base import ModelError
+from markedness.lm.config import DEFAULT_URL
 from markedness.lm.database import LedgerError
-from markedness.lm.endpoint import retry_after
+from markedness.lm.endpoint import Endpoint, retry_after
 from markedness.lm.plan import Counts
 
 KEY = "sk-planted-0123456789"
@@ -324,6 +325,30 @@ def test_generate_base_url_of_the_environment_is_not_obeyed_silently(
         with pytest.raises(ModelError, match="OPENAI_BASE_URL is set, but params alone say who is asked"):
             run(toy_study.study(tmp_path, None, ["a"]))  # type: ignore[arg-type]
         assert server.connections == 0
+
+
+def test_generate_no_variable_of_the_environment_becomes_a_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = {
+        "OPENAI_CUSTOM_HEADERS": "api-key: planted-1\nAuthorization: Bearer planted-2\nUser-Agent: planted-3",
+        **{f"OPENAI_{name}": f"planted-{name}" for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID")},
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    for settings in ({}, {"api_key_env": "MY_KEY"}, {"batch_api": True, "batch_poll": 0.01, "chat": True}):
+        with Server() as server:
+            run(toy_study.study(tmp_path / "-".join(["s", *settings]), server.url, ["a"], **settings))
+            heads = server.heads + server.batch_heads
+        assert heads and "planted-" not in str(heads).replace(KEY, "")
+        assert {head.get("authorization") for head in heads} == (
+            {f"Bearer {KEY}"} if settings.get("api_key_env") else {None}
+        )
+    assert all(os.environ[name] == value for name, value in variables.items())
+    client = Endpoint("there", DEFAULT_URL, "MY_KEY", 1).client
+    sent = {name.lower(): value for name, value in client.default_headers.items()}
+    assert sent["openai-organization"] == "planted-ORG_ID" and sent["openai-project"] == "planted-PROJECT_ID"
+    assert "api-key" not in sent and client.auth_headers == {"Authorization": f"Bearer {KEY}"}
 
 
 # ---------------------------------------------------------------- Retry-After

@@ -55,6 +55,8 @@ class Server:
         """Test requests, which count nowhere else."""
         self.heads: list[dict[str, str]] = []
         """Headers of every completion request."""
+        self.batch_heads: list[dict[str, str]] = []
+        """The same of the Batch endpoint."""
         self.connections = 0
         self.in_flight = 0
         self.most_in_flight = 0
@@ -127,6 +129,7 @@ class Server:
         if path == "/stats":
             return await self.send(writer, 200, self.stats())
         if "/files" in path or "/batches" in path:
+            self.batch_heads.append(headers)
             return await self.send(writer, *self.batch_api(method, path, headers, body))
         if not path.startswith(self.root):
             return await self.send(writer, 404, b"<html>Not Found</html>")

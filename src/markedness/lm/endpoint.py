@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import math
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -87,7 +87,7 @@ class Endpoint:
     def client(self) -> AsyncOpenAI:
         """The client, made for the first request: a run whose ledger is complete needs neither key nor package."""
         from httpx2 import Timeout
-        from openai import AsyncOpenAI, Omit
+        from openai import AsyncOpenAI
 
         from markedness.lm.transport import guarded_client
 
@@ -97,13 +97,14 @@ class Endpoint:
                 "api_key_env, or unset it"
             )
         timeout = Timeout(self.timeout, connect=min(self.timeout, CONNECT_TIMEOUT))
-        # The client would send these two variables of the environment to any server.
-        own: dict[str, Any] = {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()}
-        return AsyncOpenAI(
-            api_key=self.key or "none", base_url=self.url, timeout=timeout, max_retries=0,
-            http_client=guarded_client(self.timeout, anonymous=self.key is None or not self.bearer),
-            default_headers={} if self.url == DEFAULT_URL else own,
-        )  # fmt: skip
+        known = os.environ if self.url == DEFAULT_URL else {}
+        organization, project = known.get("OPENAI_ORG_ID"), known.get("OPENAI_PROJECT_ID")
+        with _without_openai_variables():
+            return AsyncOpenAI(
+                api_key=self.key or "none", base_url=self.url, timeout=timeout, max_retries=0,
+                organization=organization, project=project,
+                http_client=guarded_client(self.timeout, anonymous=self.key is None or not self.bearer),
+            )  # fmt: skip
 
     async def post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Any:
         """One attempt: the decoded JSON of a 2xx answer, or one of the two exceptions."""
@@ -165,6 +166,16 @@ class Endpoint:
         """Close the connections."""
         if "client" in self.__dict__:
             await self.client.close()
+
+
+@contextlib.contextmanager
+def _without_openai_variables() -> Iterator[None]:
+    """For the making of a client: the package reads headers and keys from variables, and would send them anywhere."""
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("OPENAI_")}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 def _connection_reason(error: BaseException, timeout: float) -> tuple[str, str]:
