@@ -295,6 +295,18 @@ def test_generate_finish_reason_is_a_word_or_unknown(tmp_path: Path) -> None:
     assert row["finish_reason"] == "stop"
 
 
+def test_generate_no_part_of_the_key_stays_in_an_error_or_finish_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, said, _ = asked(tmp_path, "fault:key-parts", api_key_env="MY_KEY")
+    assert row["error"] == "HTTP 400: bad key ending [key] / upper [key] / end [key]"
+    assert "planted" not in said.lower() and "23456789" not in said
+    key = "correct-horse-battery-staple"
+    monkeypatch.setenv("MY_KEY", key)
+    row, _, _ = asked(tmp_path / "letters", "fault:finish-key-alone", api_key_env="MY_KEY")
+    assert row["finish_reason"] == "unknown" and pd.isna(row["error"])
+
+
 def test_generate_answer_that_was_broken_off_is_a_failure(tmp_path: Path) -> None:
     row, _, _ = asked(tmp_path, "fault:broken-off")
     assert "broke the answer off" in row["error"] and pd.isna(row["text"])

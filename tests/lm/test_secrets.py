@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 
 import pytest
@@ -237,6 +238,28 @@ def test_redaction_error_is_redacted_before_it_is_cut_and_loses_beginnings_of_th
         Redaction(None).error("in /home/planted/weights, not /home/planted-too")
         == "in ~/weights, not /home/planted-too"
     )
+
+
+RANDOM = "sk-proj-a8Zk29XqLm31TtYw77Rb"
+
+
+def test_redaction_error_loses_every_part_of_a_random_key_in_any_case() -> None:
+    for start in range(len(RANDOM) - 7):
+        for end in range(start + 8, len(RANDOM) + 1):
+            for part in (RANDOM[start:end], RANDOM[start:end].upper(), RANDOM[start:end].lower()):
+                assert Redaction(RANDOM).error(f"İ bad ({part}) key") == "İ bad ([key]) key", part
+    assert Redaction(RANDOM).error(f"x{RANDOM}{RANDOM[4:]}x {RANDOM[:7]}") == "x[key][key]x sk-proj"
+
+
+def test_redaction_error_of_a_key_of_words_loses_its_beginnings_alone() -> None:
+    key = "correct-horse-battery"
+    assert Redaction(key).error("no CORRECT-HORSE here, a horse-battery") == "no [key] here, a horse-battery"
+
+
+def test_redaction_error_of_any_length_is_quick() -> None:
+    begun = time.perf_counter()
+    made = Redaction(RANDOM).error((RANDOM[:7] + " ") * 1_000_000)
+    assert time.perf_counter() - begun < 5 and len(made) == LONGEST_ERROR
 
 
 def test_printable_shows_control_characters_and_escapes_instead_of_obeying_them() -> None:

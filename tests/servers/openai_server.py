@@ -176,6 +176,10 @@ class Server:
                 return await self.send(writer, int(fault), error("no such thing"))
             case "401":
                 return await self.send(writer, 401, error(f"bad key {headers.get('authorization')}"))
+            case "key-parts":
+                key = str(headers.get("authorization")).removeprefix("Bearer ")
+                parts = f"bad key ending {key[1:]} / upper {key.upper()} / end {key[-9:]}"
+                return await self.send(writer, 400, error(parts))
             case "context":
                 too_long = error("This model's maximum context length is 8 tokens", code="context_length_exceeded")
                 return await self.send(writer, 400, too_long)
@@ -266,6 +270,7 @@ class Server:
             text += f" {headers.get('authorization')}"
         finish = {"content-filter": "content_filter", "length": "length", "empty-paid": "length",
                   "broken-off": "error", "finish-own": "unsupported",
+                  "finish-key-alone": str(headers.get("authorization")).removeprefix("Bearer "),
                   "finish-key": f"stop {headers.get('authorization')}"}.get(fault or "", "stop")  # fmt: skip
         if fault == "too-long":
             text = "river " * 100_000

@@ -33,7 +33,9 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
     usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
     finish_reason = choice.get("finish_reason")
     if isinstance(finish_reason, str) and (
-        not _FINISH_REASON.fullmatch(finish_reason) or finish_reason == UNSUPPORTED  # the project's own word
+        not _FINISH_REASON.fullmatch(finish_reason)
+        or finish_reason == UNSUPPORTED  # the project's own word
+        or redaction.error(finish_reason) != finish_reason
     ):
         finish_reason = "unknown"
     served: dict[str, Any] = {

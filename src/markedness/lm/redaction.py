@@ -4,14 +4,16 @@ A key is matched by three rules, from the strictest text to the loosest:
 
 - *Completions* are what is measured. They are rewritten only for a key that is long and random (`is_random`), which no
   model writes by chance; never for the home folder.
-- *Errors and model names* are rewritten for every key but a dummy (`is_dummy`: "e", "test", "sk-local"), also where
-  the server shows only its beginning, and for the home folder. They are rewritten before they are cut to length.
+- *Errors and model names* are rewritten for every key but a dummy (`is_dummy`: "e", "test", "sk-local"), in whatever
+  case, also where the server shows only its beginning, or any part of a key that is long and random; and for the home
+  folder. They are rewritten before they are cut to length.
 - *Params* must not hold a key at all: `markedness.credentials` guesses from the form alone.
 """
 
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,10 @@ LONGEST_NAME = 200
 """Characters of a model name or fingerprint that are kept."""
 SHOWN_KEY = "[key]"
 _SHORTEST_PART = 8
-"""Characters of a key's beginning that give it away: servers show as much of a key they refuse."""
+"""Characters of a key that give it away: servers show as much of a key they refuse."""
+_SEARCHED = 200_000
+"""Characters of an error that are looked through; the rest is dropped."""
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
@@ -52,6 +57,25 @@ def _controls(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _TURNS
 
 
+def _without(text: str, key: str) -> str:
+    """The text with `SHOWN_KEY` in place of the key's beginnings, or of all its parts where it is long and random."""
+    said, key = text.translate(_LOWER), key.translate(_LOWER)  # of the same length, as lower() is not
+    size = min(_SHORTEST_PART, len(key))
+    places = range(len(key) - size + 1) if is_random(key) else range(1)
+    parts = {key[place : place + size]: place for place in places}
+    kept, start = [], 0
+    while start < len(said):
+        place = parts.get(said[start : start + size])
+        if place is None:
+            kept.append(text[start])
+            start += 1
+            continue
+        kept.append(SHOWN_KEY)
+        while start < len(said) and place < len(key) and said[start] == key[place]:
+            start, place = start + 1, place + 1
+    return "".join(kept)
+
+
 @dataclass(frozen=True)
 class Redaction:
     """Takes one key, and the home folder, out of what a server says."""
@@ -65,9 +89,7 @@ class Redaction:
     def error(self, text: str, longest: int = LONGEST_ERROR) -> str:
         """A sentence for logs and tables: one printable line without key and home folder, then cut to length."""
         if self.key and not is_dummy(self.key):
-            text = text.replace(self.key, SHOWN_KEY)
-            for end in range(len(self.key) - 1, _SHORTEST_PART - 1, -1):
-                text = text.replace(self.key[:end], SHOWN_KEY)
+            text = _without(text[:_SEARCHED], self.key)
         home = str(Path.home())
         if len(home) > 1:
             text = re.sub(rf"{re.escape(home)}(?![\w-])", "~", text)
