@@ -357,6 +357,7 @@ def test_generate_no_variable_of_the_environment_becomes_a_header(
             {f"Bearer {KEY}"} if settings.get("api_key_env") else {None}
         )
     assert all(os.environ[name] == value for name, value in variables.items())
+    assert Endpoint("there", DEFAULT_URL, "OPENAI_API_KEY", 1).client.api_key == "planted-API_KEY"
     client = Endpoint("there", DEFAULT_URL, "MY_KEY", 1).client
     sent = {name.lower(): value for name, value in client.default_headers.items()}
     assert sent["openai-organization"] == "planted-ORG_ID" and sent["openai-project"] == "planted-PROJECT_ID"

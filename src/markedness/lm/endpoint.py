@@ -97,11 +97,12 @@ class Endpoint:
                 "api_key_env, or unset it"
             )
         timeout = Timeout(self.timeout, connect=min(self.timeout, CONNECT_TIMEOUT))
+        key = self.key or "none"
         known = os.environ if self.url == DEFAULT_URL else {}
         organization, project = known.get("OPENAI_ORG_ID"), known.get("OPENAI_PROJECT_ID")
         with _without_openai_variables():
             return AsyncOpenAI(
-                api_key=self.key or "none", base_url=self.url, timeout=timeout, max_retries=0,
+                api_key=key, base_url=self.url, timeout=timeout, max_retries=0,
                 organization=organization, project=project,
                 http_client=guarded_client(self.timeout, anonymous=self.key is None or not self.bearer),
             )  # fmt: skip
