@@ -168,6 +168,25 @@ def test_collect_bug_in_a_backend_is_not_swallowed(tmp_path: Path) -> None:
         gather(ToyModel(bug), prompts(3), tmp_path / "m.jsonl")
 
 
+def test_collect_fault_of_one_request_keeps_what_is_in_flight_and_asks_no_more(tmp_path: Path) -> None:
+    class Faulty(ToyModel):
+        async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
+            if draws[0].prompt.text != "text 1":
+                await asyncio.sleep(0.05)  # still in flight when the fault comes
+            return await super().complete(draws)
+
+    def fault(draw: Draw, attempt: int) -> None:
+        if draw.prompt.text == "text 1":
+            raise ZeroDivisionError
+
+    model = Faulty(fault)
+    with pytest.raises(ZeroDivisionError):
+        gather(model, prompts(40, samples=1), tmp_path / "m.sqlite")
+    assert len(model.asked) == model.concurrency
+    with Ledger(tmp_path / "m.sqlite") as ledger:
+        assert len(ledger) == model.concurrency - 1
+
+
 def test_collect_dead_server_is_given_up_and_all_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "GIVE_UP_AFTER", 6)
 

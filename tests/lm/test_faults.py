@@ -17,6 +17,7 @@ import yaml
 from openai_server import Server
 
 from markedness import ledgers, pipeline
+from markedness.lm import openai_api
 from markedness.lm import run as asking
 from markedness.lm.base import ModelError
 from markedness.lm.config import DEFAULT_URL
@@ -213,6 +214,45 @@ def test_prune_during_a_run_is_refused_and_removes_nothing(tmp_path: Path) -> No
                 with pytest.raises(LedgerError, match="a run is asking this model; wait until it ends"):
                     ledgers.prune(params, "toy", yes=True, empty=empty)
                 assert len(ledger) == 2
+
+
+SCORED = {"chat": True, "top_logprobs": 5, "candidates": ["lamp", "river"]}
+IN_BATCHES = {"batch_api": True, "batch_poll": 0.01}
+
+
+@pytest.mark.parametrize("way", [{}, IN_BATCHES])
+def test_generate_malformed_alternatives_end_one_request_and_the_others_are_kept(
+    tmp_path: Path, way: dict[str, Any]
+) -> None:
+    with Server(latency=0.05) as server:
+        texts = [*(f"text {i}" for i in range(10)), "fault:alternatives-number", *(f"more {i}" for i in range(10))]
+        params = toy_study.study(tmp_path, server.url, texts, **SCORED, **way)
+        table, counts, said = run(params)
+        assert (counts.answered, counts.failed) == (20, 1)
+        assert "failed 1 times: the answer's top_logprobs is int, not a list" in said
+        assert table.loc[table["error"].notna(), "prompt"].unique().tolist() == ["fault:alternatives-number"]
+        _, counts, _ = run(params)
+        assert counts.from_ledger == 20 and server.stats()["answered"] == 22
+
+
+@pytest.mark.parametrize("way", [{}, IN_BATCHES])
+def test_generate_answer_that_nobody_foresaw_ends_one_request_and_the_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    read = openai_api.read_completion
+
+    def unforeseen(answer: Any, prompt: Any, *more: Any) -> Any:
+        if prompt.text == "text 5":
+            raise ZeroDivisionError(f"in {KEY}")
+        return read(answer, prompt, *more)
+
+    monkeypatch.setattr(openai_api, "read_completion", unforeseen)
+    with Server(latency=0.05) as server:
+        texts = [f"text {i}" for i in range(10)]
+        _, counts, said = run(toy_study.study(tmp_path, server.url, texts, chat=True, api_key_env="MY_KEY", **way))
+    assert (counts.answered, counts.failed) == (9, 1)
+    assert "failed 1 times: the answer cannot be read (ZeroDivisionError: in [key])" in said
 
 
 # ---------------------------------------------------------------- size

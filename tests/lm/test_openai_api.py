@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import math
 import time
+from collections.abc import Iterator
 from email.utils import formatdate
+from pathlib import Path
+from typing import Any
 
 import pytest
 from openai_server import Server
 
-from markedness.lm.answers import candidate_log_probs, top_log_probs
+from markedness.lm.answers import candidate_log_probs, read_completion, top_log_probs
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
 from markedness.lm.config import OpenAIModel
 from markedness.lm.endpoint import retry_after
+from markedness.lm.ledger import Ledger
 from markedness.lm.openai_api import OpenAIServer
+from markedness.lm.redaction import Redaction
 from markedness.records import UNSUPPORTED, Completion, Message, Prompt, Sampling
 
 
@@ -76,6 +82,57 @@ def test_complete_unreadable_answer_ends_the_request_with_its_reason() -> None:
         for fault, reason in RECORDED.items():
             with pytest.raises(RequestFailed, match=reason):
                 ask(server, chat(f"fault:{fault}"))
+
+
+NONSENSE: list[Any] = [None, 7, -1.5, True, "x", "", [], [7], [[]], {}, {"a": 1}, 1e308, -1e308, 10**18]
+
+
+def mutations(node: Any) -> Iterator[Any]:
+    """The content with each of its pieces in turn replaced by each nonsense, or left out."""
+    yield from NONSENSE
+    keys = node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
+    for key in keys:
+        for other in mutations(node[key]):
+            changed = copy.copy(node)
+            changed[key] = other
+            yield changed
+        if isinstance(node, dict):
+            yield {name: value for name, value in node.items() if name != key}
+
+
+def answer_of(kind: str) -> dict[str, Any]:
+    top = [{"token": token, "logprob": value, "bytes": None} for token, value in ((" lamp", -0.5), ("a", -1.5))]
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "error": None}
+    if kind == "mapping":
+        choice |= {"text": "lamp", "logprobs": {"top_logprobs": [{" lamp": -0.5, "a": -1.5}], "tokens": [" lamp"]}}
+    else:
+        message = {"role": "assistant", "content": "lamp", "refusal": None}
+        choice |= {"message": message, "logprobs": {"content": [{**top[0], "top_logprobs": top}]}}
+    usage = {"prompt_tokens": 3, "completion_tokens": 9}
+    return {"model": "toy", "system_fingerprint": "fp", "error": None, "choices": [choice], "usage": usage}
+
+
+@pytest.mark.parametrize("kind", ["chat", "mapping"])
+@pytest.mark.parametrize("candidates", [(), ("lamp", "river")])
+def test_read_completion_any_malformed_piece_is_an_answer_or_a_failure_with_a_reason(
+    kind: str, candidates: tuple[str, ...], tmp_path: Path
+) -> None:
+    prompt = chat("Say", candidates=candidates)
+    tried = failed = 0
+    with Ledger(tmp_path / "m.sqlite") as ledger:
+        for answer in mutations(answer_of(kind)):
+            tried += 1
+            try:
+                completion = read_completion(answer, prompt, kind == "chat", Redaction())
+            except RequestFailed as failure:
+                assert str(failure)
+                failed += 1
+                continue
+            if completion.error is None:
+                draw = Draw(prompt, tried, {}, "here")
+                ledger.append(draw, completion)
+                assert ledger.get(draw.key) == completion, answer
+    assert tried > 250 and failed > 30
 
 
 def test_complete_passing_fault_asks_for_another_attempt() -> None:

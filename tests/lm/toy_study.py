@@ -32,6 +32,7 @@ def study(folder: Path, url: str, texts: list[str], samples: int = 1, rounds: in
     """Params of a study that asks ``samples`` of each text, ``rounds`` times over; installs its audit "toy"."""
     folder.mkdir(parents=True, exist_ok=True)
     prices = config.pop("prices", {})
+    candidates = tuple(config.pop("candidates", ()))
     model = {"backend": "openai", "model": "toy-model", "base_url": url, "chat": False, **config}
     (folder / "params.yaml").write_text(yaml.safe_dump({"models": {"toy": model}, "prices": prices}))
     loaded = params_file.load(folder / "params.yaml")
@@ -42,6 +43,7 @@ def study(folder: Path, url: str, texts: list[str], samples: int = 1, rounds: in
                 Prompt(
                     f"t{i}", f"group {i % 3}", completion=text if rounds == 1 else f"{text} {number}",
                     samples=samples, sampling=Sampling(max_tokens=9), columns={"number": i, "round": number},
+                    candidates=candidates,
                 )
                 for i, text in enumerate(texts)
             ]  # fmt: skip

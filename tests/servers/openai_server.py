@@ -286,7 +286,8 @@ class Server:
             pairs = self.top_logprobs
             if chat or self.echo == "llama.cpp":
                 top = [{"token": token, "logprob": value, "bytes": None} for token, value in pairs]
-                choice["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
+                shown: Any = 7 if fault == "alternatives-number" else top
+                choice["logprobs"] = {"content": [{**top[0], "top_logprobs": shown}]}
             else:
                 choice["logprobs"] = {"top_logprobs": [dict(pairs)], "tokens": [pairs[0][0]]}
         return {

@@ -102,7 +102,7 @@ def _count(value: Any) -> int | None:
 
 
 def top_log_probs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
-    """(token, ln p) of the alternatives at the first token; None where the server serves none.
+    """(token, ln p) of the alternatives at the first token; None where the server serves none. Else RequestFailed.
 
     Reads both forms: ``content`` with a list per token (chat, and llama.cpp's completions), and
     ``top_logprobs`` with a mapping per token (completions).
@@ -114,13 +114,16 @@ def top_log_probs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
     pairs: list[tuple[Any, Any]] = []
     if isinstance(content, list) and content and isinstance(content[0], dict):
         alternatives = content[0].get("top_logprobs") or [content[0]]
+        if not isinstance(alternatives, list):
+            reason = f"the answer's top_logprobs is {type(alternatives).__name__}, not a list"
+            raise RequestFailed(reason, cause="unreadable")
         pairs = [(one.get("token"), one.get("logprob")) for one in alternatives if isinstance(one, dict)]
     elif isinstance(mappings, list) and mappings and isinstance(mappings[0], dict):
         pairs = list(mappings[0].items())
     return [
         (token, float(value))
         for token, value in pairs
-        if isinstance(token, str) and isinstance(value, int | float) and value <= 0
+        if isinstance(token, str) and isinstance(value, int | float) and not isinstance(value, bool) and value <= 0
     ] or None
 
 

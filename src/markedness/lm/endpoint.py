@@ -32,6 +32,7 @@ OVERLOADED = frozenset({429, 503, 529})
 CONNECT_TIMEOUT = 10.0
 """Seconds until a server must have taken a connection."""
 _LONGEST_HEADER = 200
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
 _CAUSES = {401: "key", 402: "payment", 403: "key", 404: "not found", 405: "not found", 410: "not found"}
 """Status -> what would end the other requests as well."""
 
@@ -142,7 +143,7 @@ class Endpoint:
             reason, cause = _connection_reason(error, timeout)
             reason = self.redaction.error(f"{self.url}: {reason}")
             raise RetryLater(reason, overloaded=cause == "late", cause=cause) from None
-        except (openai.APIError, ValueError) as error:  # the package's own reading of a body or header
+        except (openai.APIError, *_UNREADABLE) as error:  # the package's own reading of a body or header
             reason = self.redaction.error(f"the answer of {self.url} cannot be read: {error}")
             raise RequestFailed(reason, cause="unreadable") from None
 

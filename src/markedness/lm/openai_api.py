@@ -119,7 +119,13 @@ class OpenAIServer(LanguageModel):
 
     def read(self, answer: Any, prompt: Prompt) -> Completion:
         """A decoded 2xx body as a completion; RequestFailed says what of it cannot be read."""
-        return read_completion(answer, prompt, self.config.chat, self.endpoint.redaction)
+        try:
+            return read_completion(answer, prompt, self.config.chat, self.endpoint.redaction)
+        except RequestFailed:
+            raise
+        except Exception as error:  # what nobody foresaw ends this request alone, not those that are paid for beside it
+            reason = f"the answer cannot be read ({type(error).__name__}: {error})"
+            raise RequestFailed(self.endpoint.redaction.error(reason), cause="unreadable") from error
 
     async def close(self) -> None:
         """Close the connections."""

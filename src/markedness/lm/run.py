@@ -48,6 +48,8 @@ class Run:
         """Requests in a row that ended for the same cause, without an answer."""
         self.cause: str | None = None
         self.given_up: str | None = None
+        self.fault: Exception | None = None
+        """What ended the run early: a fault of the project or of its disk, not of a server."""
         if plan.known_empty >= GIVE_UP_AFTER and not plan.known:
             self.given_up = (
                 f"not asked: the ledger has {plan.known_empty:,} answers to such requests that were paid for but are "
@@ -58,24 +60,23 @@ class Run:
         """Ask for these distinct draws, as many at once as the server takes."""
         self.pace = AdaptiveLimiter(self.model.min_concurrency, self.model.concurrency)
         left = len(missing)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for batch in self._batches(missing):
+        async with asyncio.TaskGroup() as group:
+            for batch in self._batches(missing):
+                await self.pace.place()
+                while not self._allowed(batch) and self.pace.under_way + self.pace.resting > 1:
+                    # in-flight requests reserve their worst-case cost; wait for them to settle before stopping
+                    self.pace.leave()
+                    await asyncio.sleep(0.01)
                     await self.pace.place()
-                    while not self._allowed(batch) and self.pace.under_way + self.pace.resting > 1:
-                        # in-flight requests reserve their worst-case cost; wait for them to settle before stopping
-                        self.pace.leave()
-                        await asyncio.sleep(0.01)
-                        await self.pace.place()
-                    if not self._allowed(batch):
-                        self.pace.leave()
-                        break
-                    left -= len(batch)
-                    for _, draw in batch:
-                        self.meter.ask(draw.prompt)
-                    group.create_task(self._one(batch))
-        except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from failed.exceptions[0].__cause__
+                if self.fault or not self._allowed(batch):
+                    self.pace.leave()
+                    break
+                left -= len(batch)
+                for _, draw in batch:
+                    self.meter.ask(draw.prompt)
+                group.create_task(self._kept(batch))
+        if self.fault:
+            raise self.fault
         if left:
             raise self.stopped(left)
 
@@ -92,6 +93,14 @@ class Run:
             end = start + min(size, most)
             yield [(int(distinct), self.plan.draw(int(distinct))) for distinct in missing[start:end]]
             start = end
+
+    async def _kept(self, batch: list[tuple[int, Draw]]) -> None:
+        """Ask and record; a fault lets no further request go out, but what is in flight is waited for and kept."""
+        try:
+            await self._one(batch)
+        except Exception as error:
+            self.fault = self.fault or error
+            self.given_up = self.given_up or "not asked: the run ended early"
 
     async def _one(self, batch: list[tuple[int, Draw]]) -> None:
         asked = datetime.now(UTC)
