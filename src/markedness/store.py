@@ -124,11 +124,13 @@ class Store:
         """The ledger of one model, shared by all working trees and experiments of the study.
 
         .markedness/ledger/<model>.sqlite of the main working tree, or <model>.sqlite in the folder that the
-        environment variable MARKEDNESS_LEDGER names. The folder is made where it is missing.
+        environment variable MARKEDNESS_LEDGER names, relative to that tree's study. The folder is made where it is
+        missing.
         """
+        main = main_tree(self.root)
         if folder := os.environ.get("MARKEDNESS_LEDGER"):
-            return Path(folder) / f"{model}.sqlite"
-        return state_folder(main_tree(self.root)) / "ledger" / f"{model}.sqlite"
+            return main / folder / f"{model}.sqlite"
+        return state_folder(main) / "ledger" / f"{model}.sqlite"
 
     def stimuli(self, audit: str) -> FolderStimuli:
         """The stimuli of one audit."""

@@ -295,6 +295,24 @@ def test_main_tree_of_experiments_and_worktrees_is_the_study_itself(
     assert main_tree(tmp_path / "linked") == main
 
 
+def test_ledger_folder_of_the_environment_is_relative_to_the_study_in_the_main_working_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = tmp_path / "main"
+    workspace = main / ".dvc/tmp/exps/temporary/study"
+    for folder in (main / "study", workspace, workspace.parent / ".dvc", tmp_path / "elsewhere"):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("MARKEDNESS_LEDGER", "ledgers")
+    with Server() as server:
+        for samples, folder in ((3, workspace), (4, main / "study"), (5, workspace)):
+            monkeypatch.chdir(tmp_path / "elsewhere" if samples == 4 else folder)
+            run(toy_study.study(folder, server.url, TEXTS, samples=samples))
+        assert sum(server.answered.values()) == 5 * 3
+    assert [path.relative_to(main).as_posix() for path in main.rglob("toy.sqlite")] == ["study/ledgers/toy.sqlite"]
+    monkeypatch.setenv("MARKEDNESS_LEDGER", str(tmp_path / "absolute"))
+    assert Store(workspace).ledger_database("toy") == tmp_path / "absolute/toy.sqlite"
+
+
 PROGRAM = """
 import sys
 from pathlib import Path
