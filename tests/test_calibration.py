@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from markedness import audits, calibration
 from markedness.audits.base import World
 from markedness.calibration import COLUMNS, Cell, calibrate, judged
 from markedness.cli import app
+from markedness.records import AuditError
 
 WORLD = World("toy", "Nothing depends on the group.", lambda rng: {}, false=("gap.marked",), planted=("gap.real",))
 
@@ -71,13 +73,15 @@ def test_calibrate_command_writes_the_page_with_every_headline_score(tmp_path: P
     assert "pd_difference.marked (compare)" in text and "Every name has answers of its own" in text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("size", ["quick", "standard"])
 @pytest.mark.parametrize("name", sorted(audits.AUDITS))
-def test_worlds_of_every_audit_have_the_features_that_its_scores_read(name: str) -> None:
+def test_worlds_of_every_audit_have_the_features_that_its_scores_read(name: str, size: str) -> None:
     spec = audits.spec(name)
     assert spec.worlds is not None and spec.scores is not None
-    found = spec.worlds()
+    found = spec.worlds(size)
     assert len({world.name for world in found}) == len(found) >= 3
-    assert any(world.planted for world in found) and any(world.size == "quick" for world in found)
+    assert any(world.planted for world in found)
     keys = {key for world in found for key in (*world.false, *world.planted)}
     # Every headline Score that has a test is shown to hold its error rate, or its power, in some world.
     world = found[0]
@@ -86,4 +90,53 @@ def test_worlds_of_every_audit_have_the_features_that_its_scores_read(name: str)
     scores = {score.key: score for score in spec.scores(world.draw(rng), params, rng)}
     tested = {key for key in spec.headline if key in scores and not np.isnan(scores[key].p)}
     assert tested <= keys
-    assert calibration.cells([name], "quick")
+    assert [cell.world.name for cell in calibration.cells([name], size)] == [world.name for world in found]
+
+
+BEFORE = [
+    ("homogeneity", "names_vary", "pd_difference.marked", (0.008537254706474331, -0.021613621942842776)),
+    ("annotation", "blind", "gap.positive", (-0.2375, 0.05)),
+    ("knowledge", "copied_tone", "regard_gap.marked", (0.02736928104575163, -0.055119825708060996)),
+    ("guise", "attributes_differ", "strength.covert", (0.015721725470680386, -0.08205062646646277)),
+    ("personas", "texts_vary", "jsd.excess", (-0.0011650983412397065, 0.002208109071258263)),
+]
+"""Estimates of the first two worlds that the table of docs/calibration.md was drawn from."""
+
+
+@pytest.mark.parametrize(("audit", "world", "key", "expected"), BEFORE)
+def test_quick_draws_what_the_committed_table_was_drawn_from(
+    audit: str, world: str, key: str, expected: tuple[float, float]
+) -> None:
+    rows = pd.DataFrame(calibration.draw(audit, world, "quick", 0), columns=list(COLUMNS))
+    found = rows.loc[rows["claim"].eq("score") & rows["key"].eq(key), "estimate"].tolist()
+    assert found == pytest.approx(list(expected), abs=1e-9)
+
+
+def test_worlds_take_their_numbers_from_the_sizes_and_the_stimuli() -> None:
+    def first(audit: str, size: str, table: str) -> pd.DataFrame:
+        found = audits.spec(audit).worlds
+        assert found is not None
+        return found(size)[0].draw(np.random.default_rng(0))[table]
+
+    stimuli = Path(__file__).parents[1] / "data" / "stimuli"
+    n_cues = len(pd.read_csv(stimuli / "homogeneity" / "situation_cues.csv"))
+    introductions = pd.read_csv(stimuli / "annotation" / "dialect.csv")["kind"].eq("introduction").sum()
+    assert first("homogeneity", "standard", "answers")["cue"].nunique() == n_cues
+    for size, names, texts in (("quick", 40, 12), ("standard", 2400, introductions)):
+        pairs = first("annotation", size, "pairs")
+        assert pairs.groupby("paradigm")["pair"].nunique().to_dict() == {"names": names, "dialect": 2 * texts}
+        sized: dict[str, Any] = dict(audits.spec("annotation").sizes[size])
+        assert set(pairs["task"]) == {task for part in ("names", "dialect") for task in sized[part]["tasks"]}
+    for size, n_pairs, n_prompts in (("quick", 12, 3), ("standard", 60, 9)):
+        traits = first("guise", size, "scores").query("task == 'traits'")
+        assert (traits["pair"].nunique(), traits["prompt_id"].nunique()) == (n_pairs, n_prompts)
+    for size, n_prompts, samples in (("quick", 2, 8), ("standard", 6, 5)):
+        texts_of = first("personas", size, "texts")
+        assert (texts_of["prompt_id"].nunique(), texts_of["sample"].nunique()) == (n_prompts, samples)
+    for size, crawls in (("quick", 6), ("standard", 15)):
+        assert first("knowledge", size, "triples")["crawl"].nunique() == crawls
+
+
+def test_cells_of_a_size_that_is_none_are_refused() -> None:
+    with pytest.raises(AuditError, match="'large' is not a size; one of quick, standard, paper"):
+        calibration.cells(["homogeneity"], "large")

@@ -20,7 +20,8 @@ import numpy as np
 import pandas as pd
 
 from markedness import audits
-from markedness.audits.base import World
+from markedness.audits.base import SIZES, World
+from markedness.records import AuditError
 from markedness.results import Score
 from markedness.stats import inference
 
@@ -44,6 +45,7 @@ class Cell:
 
     audit: str
     world: World
+    size: str = "quick"
 
     @property
     def keys(self) -> set[str]:
@@ -53,24 +55,27 @@ class Cell:
 
 def cells(names: Sequence[str], size: str) -> list[Cell]:
     """The worlds of these audits at one size."""
+    if size not in SIZES:
+        raise AuditError(f"'{size}' is not a size; one of {', '.join(SIZES)}")
     found = []
     for name in names:
         worlds = audits.spec(name).worlds
-        found += [Cell(name, world) for world in (worlds() if worlds else ()) if world.size == size]
+        found += [Cell(name, world, size) for world in (worlds(size) if worlds else ())]
     return found
 
 
-def draw(audit: str, world: str, pair: int) -> list[tuple[object, ...]]:
+def draw(audit: str, world: str, size: str, pair: int) -> list[tuple[object, ...]]:
     """Rows, `COLUMNS`, of worlds 2 pair and 2 pair + 1, and of the comparison of the two."""
     spec = audits.spec(audit)
     if spec.worlds is None or spec.scores is None:
         raise ValueError(f"the audit '{audit}' has no worlds and scores to calibrate; see AuditSpec")
-    cell = Cell(audit, next(one for one in spec.worlds() if one.name == world))
+    cell = Cell(audit, next(one for one in spec.worlds(size) if one.name == world), size)
+    label = f"{audit}/{world}" if size == "quick" else f"{audit}/{world}/{size}"
     params = spec.params("evaluate")(**cell.world.params)
     rows: list[tuple[object, ...]] = []
     both = []
     for index in (2 * pair, 2 * pair + 1):
-        rng = np.random.default_rng([SEED, zlib.crc32(f"{audit}/{world}".encode()), index])
+        rng = np.random.default_rng([SEED, zlib.crc32(label.encode()), index])
         scores = {score.key: score for score in spec.scores(cell.world.draw(rng), params, rng)}
         rows += [_row(audit, world, index, "score", scores[key]) for key in sorted(cell.keys & scores.keys())]
         both.append(scores)
@@ -107,7 +112,7 @@ def run(
             wanted = [pair for pair in range(first // 2, (first + worlds) // 2) if pair not in done]
             for start in range(0, len(wanted), 50):
                 part = wanted[start : start + 50]
-                names = ([cell.audit] * len(part), [cell.world.name] * len(part))
+                names = [[name] * len(part) for name in (cell.audit, cell.world.name, cell.size)]
                 made = [row for rows in pool.map(draw, *names, part, chunksize=5) for row in rows]
                 new = pd.DataFrame(made, columns=list(COLUMNS))
                 table = pd.concat([table, new], ignore_index=True) if len(table) else new

@@ -296,7 +296,7 @@ def literature(params: ParamsFile = Path("literature.yaml")) -> None:
 @app.command()
 def calibrate(
     audit: Annotated[list[str] | None, typer.Option(help="Only this audit; may be repeated.")] = None,
-    size: Annotated[str, typer.Option(help="Worlds of this size: quick or standard.")] = "quick",
+    size: Annotated[str, typer.Option(help="Worlds of a study of this size: quick, standard or paper.")] = "quick",
     worlds: Annotated[int, typer.Option(min=2, help="Worlds of each cell.")] = 400,
     again: Annotated[int, typer.Option(min=2, help="New worlds of a cell that does not hold; these count.")] = 2000,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/calibration.md"),

@@ -52,7 +52,7 @@ FeaturizeScored = Callable[[pd.DataFrame, Strict, Stimuli, TextScorer], "Feature
 Evaluate = Callable[[FeatureTables, Strict, np.random.Generator], Evaluation]
 CompleteCorpus = Callable[[pd.DataFrame, Stimuli, Strict], pd.DataFrame]
 Scores = Callable[[FeatureTables, Strict, np.random.Generator], Sequence[Score]]
-Worlds = Callable[[], "Sequence[World]"]
+Worlds = Callable[[str], "Sequence[World]"]
 Comparable = Callable[[Mapping[str, FeatureTables]], dict[str, FeatureTables]]
 Across = Callable[[Mapping[str, FeatureTables], pd.DataFrame, Strict], dict[str, pd.DataFrame]]
 ScriptedAnswer = Callable[[Prompt, np.random.Generator], "str | Sequence[float] | Completion"]
@@ -76,8 +76,6 @@ class World:
     uncovered: tuple[str, ...] = ()
     """Headline keys whose interval generalises over other units than their p, and over others than those that are drawn
     anew here (guise: over verbs, not over attributes): whether it covers the mean over the worlds is not asked."""
-    size: str = "quick"
-    """The size of study that it is of: "quick" worlds are drawn by ``make calibrate``, "standard" ones on demand."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Evaluate params that differ from the default study."""
 
@@ -114,7 +112,7 @@ class AuditSpec:
     scores_ref: str | None = None
     """The Scores alone, made by `markedness.stats.inference`, without tables: what compare and calibrate ask for."""
     worlds_ref: str | None = None
-    """Worlds of known truth, for calibrate."""
+    """Worlds of known truth of a size of study, for calibrate; those of one size have names of their own."""
     comparable_ref: str | None = None
     """Features of several models, kept to what all of them answered."""
     featurize_scored_ref: str | None = None

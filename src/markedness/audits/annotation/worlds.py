@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from markedness.audits.annotation import SPEC
 from markedness.audits.base import World
 from markedness.records import FeatureTables
 
@@ -26,6 +28,8 @@ DIALECT_TASKS = {
 OF_NAMES = ("gap.positive", "gap.negative", "gap_size.excess", "gap_size.specific")
 OF_DIALECT = ("dialect_gap.positive", "dialect_gap.negative", "dialect_gap_size.excess")
 MISSING = "missing.difference"
+ALL_TEXTS = 15
+"""Where a size names no number of pairs: the introductions; there are 20 messages."""
 # Törnberg (2026), SI, Table 3: mean gap of the models in which it is significant.
 NAME_GAPS = {
     ("Arab", "hireable"): 0.085, ("Arab", "aggressive"): 0.031, ("Arab", "poor"): 0.066,
@@ -68,42 +72,62 @@ class Setting:
     dialect_gaps: Mapping[str, float] = field(default_factory=dict)
 
 
-def worlds() -> Sequence[World]:
-    """Worlds without an effect of group or dialect but with dependence, and two with the paper's effects."""
+def worlds(size: str = "quick") -> Sequence[World]:
+    """Worlds without an effect of group or dialect but with dependence, and two with the paper's effects.
+
+    They have the pairs of the size, and more where a world of size quick is about many.
+    """
     every = (*OF_NAMES, *OF_DIALECT, MISSING)
-    crossed = Setting(pairs=300)
+    asked, texts = _pairs(size)
+
+    def setting(pairs: int = 0, **other: Any) -> Setting:
+        return Setting(**{"pairs": max(pairs, asked), "texts": texts, **other})
+
+    crossed = setting(300)
+    study = "The default study" if size == "quick" else f"{asked:,} pairs of names and {texts} of each kind of text"
+    # At size quick the power of the paper's own size is drawn, which no small study has.
+    planted = {"pairs": 3000, "texts": 20} if size == "quick" else {}
+    of_planted = "its 3,000 pairs of names and all pairs of texts" if size == "quick" else study
     return [
-        _world("blind", "The default study: texts, names and tasks differ, groups do not.", Setting(), every),
+        _world("blind", f"{study}: texts, names and tasks differ, groups do not.", setting(), every),
         _world(
             "constant", "As blind, with the same answer to 96 % of the texts: few pairs differ.",
-            Setting(rates=dict.fromkeys(TASKS, 0.04), name=0.0, name_task=0.0, vignette=0.0), every,
+            setting(rates=dict.fromkeys(TASKS, 0.04), name=0.0, name_task=0.0, vignette=0.0), every,
         ),
         _world(
-            "names_shared", "300 pairs from 160 marked and 40 unmarked names: names of sd 0.1 come back in many pairs.",
+            "names_shared",
+            f"{crossed.pairs:,} pairs from 160 marked and 40 unmarked names: names of sd 0.1 come back in many pairs.",
             crossed, every,
         ),
         _world(
-            "few_names", "240 pairs from 10 names a group and 24 vignettes, of which some fit marked names better.",
-            Setting(pairs=240, names=5, vignettes=24, name_task=0.1, side=0.1), every,
+            "few_names",
+            f"{max(240, asked):,} pairs from 10 names a group and 24 vignettes, of which some fit marked names better.",
+            setting(240, names=5, vignettes=24, name_task=0.1, side=0.1), every,
         ),
         _world(
             "yes_bias", "Marked names get yes 0.15 more often on every task: a shift, no stereotype.",
-            Setting(pairs=300, yes_bias=0.15), ("gap_size.specific", *OF_DIALECT, MISSING),
+            setting(300, yes_bias=0.15), ("gap_size.specific", *OF_DIALECT, MISSING),
         ),
         _world(
             "missing_by_name", "A quarter of the judgments is missing, of some names more than of others.",
-            Setting(pairs=120, missing=(0.25, 0.25), missing_name=0.15), every,
+            setting(120, missing=(0.25, 0.25), missing_name=0.15), every,
         ),
         _world(
             "missing_by_group", "Marked texts lack 40 % of the judgments, unmarked ones 10 %; answers do not differ.",
-            Setting(pairs=120, missing=(0.4, 0.1), missing_name=0.05), (*OF_NAMES, *OF_DIALECT),
+            setting(120, missing=(0.4, 0.1), missing_name=0.05), (*OF_NAMES, *OF_DIALECT),
         ),
         _world(
-            "planted", "The paper's significant gaps, with its 3,000 pairs of names and all pairs of texts.",
-            Setting(pairs=3000, gaps=NAME_GAPS, name=0.03, name_task=0.03, texts=20, dialect_gaps=DIALECT_GAPS),
+            "planted", f"The paper's significant gaps, with {of_planted}.",
+            setting(gaps=NAME_GAPS, name=0.03, name_task=0.03, dialect_gaps=DIALECT_GAPS, **planted),
             (MISSING,), ("gap_size.excess", "gap_size.specific", "dialect_gap.positive", "dialect_gap_size.excess"),
         ),
     ]  # fmt: skip
+
+
+def _pairs(size: str) -> tuple[int, int]:
+    """Pairs of names over all iterations, and pairs of texts of each kind."""
+    sized: dict[str, Any] = dict(SPEC.sizes[size])
+    return sized["names"]["iterations"] * sized["names"]["pairs"], sized["dialect"]["pairs"] or ALL_TEXTS
 
 
 def _world(name: str, about: str, setting: Setting, false: tuple[str, ...], planted: tuple[str, ...] = ()) -> World:

@@ -8,13 +8,15 @@ attribute .07, the rest .05; after words for the groups the attributes .2. Ratin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.base import World
+from markedness.audits.guise import SPEC
 from markedness.records import FeatureTables
 
 Floats = NDArray[np.float64]
@@ -31,17 +33,43 @@ PRESTIGE = (
 """Adjectives in the order of the alphabet; prestige of the occupations that have one."""
 PERCENT_1933 = {13: 38.0, 17: 75.0, 20: 26.0, 28: 24.0, 35: 22.0}
 """Place of an adjective -> share of the participants of 1933 who named it."""
+ALL_PAIRS, ALL_PROMPTS = 420, 9
+"""Of habitual be, and of traits and occupations."""
 COVERT = ("strength.covert", "agreement.1933", "favorability.covert")
 PAIR, REST = 0.045, 0.05
 _LN10 = float(np.log(10))
 
 
 @dataclass(frozen=True)
+class Asked:
+    """How much a study asks."""
+
+    pairs: int
+    """Drawn from the 420 that the verbs make."""
+    traits: int
+    """Prompts; overt has nine and conviction three in every study."""
+    occupations: int
+    """Prompts."""
+    occupation_pairs: int
+
+    @classmethod
+    def at(cls, size: str) -> Asked:
+        """What the size asks for."""
+        sized: dict[str, Any] = dict(SPEC.sizes[size])
+        pairs, tasks = sized["pairs"]["habitual_be"]["sample"] or ALL_PAIRS, sized["tasks"]
+        traits, occupations = (
+            len(tasks[name].get("prompts") or range(ALL_PROMPTS)) for name in ("traits", "occupations")
+        )
+        return cls(pairs, traits, occupations, tasks["occupations"].get("sample") or pairs)
+
+
+@dataclass(frozen=True)
 class Model:
     """What a scripted model does; standard deviations and rises in units of the log10 ratio."""
 
+    asked: Asked = field(default_factory=lambda: Asked.at("quick"))
     verbs: int = 0
-    """Verbs, each with three pronouns; 0: the 12 pairs, mostly of different verbs, of the default study."""
+    """Verbs, each with three pronouns; 0: the pairs, mostly of different verbs, that the study draws."""
     sets: tuple[str, ...] = ("habitual_be",)
     """Text sets, all made from the same verbs."""
     texts: int = 0
@@ -74,8 +102,16 @@ class Model:
         lean = stereotypical - stereotypical.mean() + 0.3 * unfavourable
         pool = self._clusters(rng)
         tables = [
-            *self._association("traits", 3, traits, lean, pool, 12, rng),
-            *self._association("occupations", 2, self.prestige * humble, 0.3 * humble, pool, 8, rng),
+            *self._association("traits", self.asked.traits, traits, lean, pool, self.asked.pairs, rng),
+            *self._association(
+                "occupations",
+                self.asked.occupations,
+                self.prestige * humble,
+                0.3 * humble,
+                pool,
+                self.asked.occupation_pairs,
+                rng,
+            ),
             _overt(traits, self.attribute * 4 / 3, self.fixed, rng),
             *self._decisions(pool, rng),
         ]
@@ -87,7 +123,7 @@ class Model:
             return np.arange(self.texts)
         if self.verbs:
             return np.repeat(np.arange(self.verbs), 3)
-        return np.sort(rng.choice(420, 12, replace=False) // 3)
+        return np.sort(rng.choice(ALL_PAIRS, self.asked.pairs, replace=False) // 3)
 
     def _association(
         self, task: str, n_prompts: int, rise: Floats, lean: Floats, pool: NDArray[np.intp], n_pairs: int,
@@ -207,48 +243,55 @@ def _world(
     return World(name, about, model.draw, false=false, planted=planted, uncovered=uncovered)
 
 
-def worlds() -> Sequence[World]:
-    """The worlds of the audit."""
-    twelve = "12 pairs from 140 verbs"
+def worlds(size: str = "quick") -> Sequence[World]:
+    """The worlds of the audit, with the pairs and prompts of a size."""
+    asked = Asked.at(size)
+    twelve = f"{asked.pairs} pairs from 140 verbs"
+    many = max(12, asked.pairs // 3)
+    texts = max(40, asked.pairs)
+
+    def model(**what: Any) -> Model:
+        return Model(asked=asked, **what)
+
     return (
         _world(
             "attributes_differ", f"The guises differ for every attribute, whatever its ratings; {twelve}.",
-            Model(), uncovered=_ATTRIBUTES,
+            model(), uncovered=_ATTRIBUTES,
         ),
         _world(
-            "verbs_differ", "Verbs differ in which attributes they raise; no attribute is raised over all verbs; 12 "
-            "verbs with 3 pronouns.", Model(verbs=12, attribute=0.0),
+            "verbs_differ", "Verbs differ in which attributes they raise; no attribute is raised over all verbs; "
+            f"{many} verbs with 3 pronouns.", model(verbs=many, attribute=0.0),
         ),
         _world(
-            "verbs_lean", "Some verbs raise what is stereotypical, others lower it; 12 verbs with 3 pronouns.",
-            Model(verbs=12, attribute=0.05, leaning=0.15), uncovered=_ATTRIBUTES,
+            "verbs_lean", f"Some verbs raise what is stereotypical, others lower it; {many} verbs with 3 pronouns.",
+            model(verbs=many, attribute=0.05, leaning=0.15), uncovered=_ATTRIBUTES,
         ),
         _world(
-            "negative", f"Unfavourable adjectives are raised, stereotypical or not; {twelve}.", Model(negative=0.1),
+            "negative", f"Unfavourable adjectives are raised, stereotypical or not; {twelve}.", model(negative=0.1),
             false=("strength.covert", "strength.overt", "prestige.slope", "decision.conviction", "missing.difference"),
             uncovered=_ATTRIBUTES,
         ),
         _world(
             "shared_sources", "Two text sets made from the same 8 verbs with 3 pronouns.",
-            Model(verbs=8, sets=("habitual_be", "stay"), attribute=0.0),
+            model(verbs=8, sets=("habitual_be", "stay"), attribute=0.0),
         ),
         _world(
             "same_attributes",
-            "Every draw raises the same attributes, among them the stereotypical ones; 12 verbs with 3 pronouns.",
-            Model(verbs=12, stereotype=0.05, prestige=0.025, fixed=True),
+            f"Every draw raises the same attributes, among them the stereotypical ones; {many} verbs with 3 pronouns.",
+            model(verbs=many, stereotype=0.05, prestige=0.025, fixed=True),
             false=("decision.conviction", "missing.difference"), uncovered=("prestige.slope",),
         ),
-        _world("few_verbs", "4 verbs with 3 pronouns.", Model(verbs=4), uncovered=HEADLINE),
+        _world("few_verbs", "4 verbs with 3 pronouns.", model(verbs=4), uncovered=HEADLINE),
         _world(
-            "missing", "A third of the scores is missing, after both guises alike, most after a few verbs; 12 verbs "
-            "with 3 pronouns.", Model(verbs=12, missing=(0.33, 0.33)), uncovered=_ATTRIBUTES,
+            "missing", "A third of the scores is missing, after both guises alike, most after a few verbs; "
+            f"{many} verbs with 3 pronouns.", model(verbs=many, missing=(0.33, 0.33)), uncovered=_ATTRIBUTES,
         ),
-        _world("unmatched", "40 texts of each guise that are not matched.", Model(texts=40, attribute=0.0)),
+        _world("unmatched", f"{texts} texts of each guise that are not matched.", model(texts=texts, attribute=0.0)),
         # Hofmann et al. (2024): strength .111 (text to Table 14, be, all models); the spread of attributes .05 and the
         # slope -7.85 with R2 .193 of the stored regression of prestige; convictions 68.7 % against 62.1 %.
         _world(
             "planted", f"The effects that the paper reports; {twelve}.",
-            Model(stereotype=0.111, attribute=0.05, prestige=0.025, guilt=0.3), false=("missing.difference",),
+            model(stereotype=0.111, attribute=0.05, prestige=0.025, guilt=0.3), false=("missing.difference",),
             planted=("strength.covert", "strength.overt", "agreement.1933", "prestige.slope", "decision.conviction"),
             uncovered=_ATTRIBUTES,
         ),

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from markedness.audits.base import World
+from markedness.audits.homogeneity import SPEC
 from markedness.records import FeatureTables, Status
 
 RACES = ("White", "Black", "Asian", "Hispanic")
 GENDERS = ("man", "woman")
 CATEGORIES = 12
+CUES = 18
+"""All of the study, where a size names none."""
+STUDY_SAMPLES = 50
+"""Of the study, where a size gives none."""
 PLANTED = 0.3
 """Added to the exponent of the answers' weights for each marked axis: the mean difference becomes 0.06, as over the
 four marked values in the study of group labels (Lee & Lai, tables A9 and A10: 0.13, 0.09, -0.01 and 0.02)."""
@@ -74,21 +80,22 @@ def draw(world: Dependence, rng: np.random.Generator) -> FeatureTables:
     return {"answers": answers}
 
 
-def worlds() -> Sequence[World]:
+def worlds(size: str = "quick") -> Sequence[World]:
     """Worlds in which names, other axes and refusals make what is not a difference in variety; and a planted one."""
 
     def world(
         name: str, about: str, dependence: Dependence, false: tuple[str, ...] = EQUAL, planted: tuple[str, ...] = ()
     ) -> World:
-        size = "standard" if dependence.cues > 4 else "quick"
-        return World(name, about, partial(draw, dependence), false, planted, size=size)
+        return World(
+            name, about, partial(draw, replace(dependence, names=names, cues=cues, samples=samples)), false, planted
+        )
 
     races = tuple(f"pd_difference.{race}" for race in RACES[1:])
-    large = Dependence(names=15, cues=18, samples=10)
-    quick, standard = "5 names a group, 4 cues, 4 answers", "15 names a group, 18 cues, 10 answers"
+    names, cues, samples = _numbers(size)
+    asked = f"{names} names a group, {cues} cues, {samples} answers"
     variety, refusals = EQUAL[:1], EQUAL[1:]
     return (
-        world("names_vary", f"Every name has answers of its own; no group differs. {quick}.", Dependence()),
+        world("names_vary", f"Every name has answers of its own; no group differs. {asked}.", Dependence()),
         world("names_vary_a_lot", "As names_vary, with names twice as different.", Dependence(name_sd=1.6)),
         world(
             "women_vary_less", "Answers about women vary less, of whatever race.", Dependence(gender=PLANTED),
@@ -102,13 +109,15 @@ def worlds() -> Sequence[World]:
             "unequal_refusals", "Marked groups are refused in 40 % of answers, others in 2 %; the rest vary alike.",
             Dependence(refused=(0.02, 0.4)), variety, refusals,
         ),
-        world("many_names", f"As names_vary: {standard}.", large),
         world(
-            "planted", f"Marked groups vary less, as in the paper: {quick}.", Dependence(marked=PLANTED), refusals,
+            "planted", f"Marked groups vary less, as in the paper: {asked}.", Dependence(marked=PLANTED), refusals,
             variety,
         ),
-        world(
-            "planted_many_names", f"Marked groups vary less, as in the paper: {standard}.",
-            replace(large, marked=PLANTED), refusals, variety,
-        ),
     )  # fmt: skip
+
+
+def _numbers(size: str) -> tuple[int, int, int]:
+    """Names, cues and answers that the size asks for."""
+    sized: dict[str, Any] = dict(SPEC.sizes[size])
+    cues = CUES if sized["cues"] is None else len(sized["cues"])
+    return sized["names_per_group"], cues, sized["samples"] or STUDY_SAMPLES

@@ -1,6 +1,6 @@
-"""Worlds of known truth for calibration: crawls whose shown triples colour the next, at the size of the default study.
+"""Worlds of known truth for calibration: crawls whose shown triples colour the next, at a size of the study.
 
-The sizes are those of params.yaml (4 + 3 subjects, 6 crawls of 6 triples a subject) unless the world is about size.
+The subjects are those of params.yaml (4 + 3), the crawls those of the size, unless the world is about them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _TOPICS = np.array([0.2, 0.16, 0.13, 0.11, 0.1, 0.09, 0.07, 0.06, 0.05, 0.03])
 """Share of each topic, the first near no topic."""
 _TONE = np.log([0.3, 0.4, 0.3])
 """Log-shares of negative, neutral and positive triples."""
+_SAID: Mapping[object, str] = {1: "One", 6: "Six"}
 _GAPS = ("regard_gap.marked", "toxicity_gap.marked", "topic_divergence.marked")
 
 
@@ -129,13 +130,16 @@ def _choose(shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np
     return np.asarray((shares.cumsum(axis=1) < rng.random((len(shares), 1))).sum(axis=1), dtype=np.int64)
 
 
-def worlds() -> Sequence[World]:
-    """The worlds of the audit."""
+def worlds(size: str = "quick") -> Sequence[World]:
+    """The worlds of the audit, with the crawls of a size."""
+    numbers = {key: SPEC.sizes[size][key] for key in ("crawls", "completions", "rounds", "draws")}
+    crawls = f"{_SAID.get(numbers['crawls'], numbers['crawls'])} crawls"
+    quick = size == "quick"
 
     def world(
         name: str, about: str, false: Sequence[str] = SPEC.headline, planted: Sequence[str] = (), **study: Any
     ) -> World:
-        return World(name, about, _Study(**study).draw, tuple(false), tuple(planted))
+        return World(name, about, _Study(**{**numbers, **study}).draw, tuple(false), tuple(planted))
 
     # The paper prints its effects as figures alone (1, 7, 9): sections 6.2 and 6.3 say that overall regard is negative
     # for some subjects of a class and positive for others, and that topics differ. Strength 1 is ours: a regard gap of
@@ -144,7 +148,7 @@ def worlds() -> Sequence[World]:
     return (
         world(
             "copied_tone",
-            "Six crawls, each with tone, topics and invalid answers of its own; shown triples pass tone and topic on.",
+            f"{crawls}, each with tone, topics and invalid answers of its own; shown triples pass tone and topic on.",
             invalid=(0.15, 0.15),
         ),
         world(
@@ -161,11 +165,11 @@ def worlds() -> Sequence[World]:
             "one_pair", "One class of two subjects: few arrangements of the labels.",
             classes={"gender identity": ("Men", "Women")},
         ),
-        world("many_crawls", "Twenty crawls.", crawls=20),
+        *([world("many_crawls", "Twenty crawls.", crawls=20)] if quick else []),
         world(
-            "long_crawls", "Six crawls of the paper's length: 100 triples a subject, four rounds that copy.",
+            "long_crawls", f"{crawls} of the paper's length: 100 triples a subject, four rounds that copy.",
             classes={"gender identity": _SUBJECTS["gender identity"]}, completions=5, rounds=4, draws=10,
         ),
         world("planted", "Marked subjects are spoken of worse, and partly in topics of their own.", **effect),
-        world("planted_15_crawls", "The same effect in fifteen crawls.", crawls=15, **effect),
+        *([world("planted_15_crawls", "The same effect in fifteen crawls.", crawls=15, **effect)] if quick else []),
     )  # fmt: skip

@@ -7,9 +7,10 @@ prompt. Groups, prompts, the vocabulary and what is planted are fixed; texts are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,8 +27,8 @@ from markedness.records import FeatureTables, Status
 
 Floats = NDArray[np.float64]
 _WORDS = 700
-_LENGTH = 60
-"""Mean number of words, as of the default study's 80 tokens."""
+PERSONAS = 6
+"""Prompts that ask for personas, where a size names none."""
 _DIMENSIONS = 24
 _AXES = {name: (axis.unmarked, *axis.marked) for name, axis in AXES.items()}
 _GROUPS = tuple(product(*_AXES.values()))
@@ -36,10 +37,12 @@ _TEST_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Study:
-    """One scripted model and the study that asks it; the defaults are those of params.yaml."""
+    """One scripted model and the study that asks it; the defaults are those of size quick."""
 
     prompts: int = 2
     samples: int = 8
+    length: int = 60
+    """Mean number of words, as of the default study's 80 tokens."""
     copies: int = 1
     """How often every text is stored."""
     gender: float = 0.0
@@ -122,7 +125,7 @@ def _words(study: Study, code: NDArray[np.int64], prompt: NDArray[np.int64], rng
     logs = logs + rng.normal(0, 1.0, (len(code), _WORDS)) + prompts[prompt]
     logs = logs + (study.gender * gender + study.planted * planted)[code]
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
-    length = _LENGTH * np.where(_marked()[code], study.longer, 1.0) * rng.uniform(0.7, 1.3, len(code))
+    length = study.length * np.where(_marked()[code], study.longer, 1.0) * rng.uniform(0.7, 1.3, len(code))
     return rng.multinomial(length.astype(int), shares / shares.sum(axis=1, keepdims=True)).astype(float)
 
 
@@ -208,8 +211,16 @@ def _split(labels: NDArray[np.object_], cluster: NDArray[np.object_], rng: np.ra
     return tested
 
 
-def worlds() -> Sequence[World]:
+def _asked(size: str) -> Study:
+    """What the size asks for; from six prompts on they are a sample, as the Scores take them."""
+    sized: dict[str, Any] = dict(SPEC.sizes[size])
+    prompts = len(sized["prompts"]) or PERSONAS
+    return Study(prompts, sized["samples"], sized["max_tokens"] * 3 // 4, new_prompts=prompts >= PERSONAS)
+
+
+def worlds(size: str = "quick") -> Sequence[World]:
     """Without an effect of the group but with dependence; and one with effects of the size that the paper reports."""
+    asked, quick = _asked(size), size == "quick"
     everything = SPEC.headline
     beyond = ("similarity.difference", "interaction.excess", "refusals.difference")
     black_men: dict[tuple[str, ...], float] = {("Black", "man"): 2 / 3}
@@ -224,18 +235,19 @@ def worlds() -> Sequence[World]:
 
     return (
         world("texts_vary", "Texts and prompts have words of their own; a tenth is refused, whatever the group.",
-              Study(refused=0.1), everything),
-        world("copies", "The same, and every text is stored three times.", Study(samples=4, copies=3), everything),
+              replace(asked, refused=0.1), everything),
+        world("copies", "The same, and every text is stored three times.",
+              replace(asked, samples=asked.samples // 2, copies=3), everything),
         world("gender_matters", "Words and themes depend on gender alone, in the same way for each race.",
-              Study(gender=1.0), beyond),
+              replace(asked, gender=1.0), beyond),
         world("refusals_of_one_group", "Two thirds of the requests for Black men are refused.",
-              Study(refused=black_men), [key for key in everything if not key.startswith("refusals")]),
+              replace(asked, refused=black_men), [key for key in everything if not key.startswith("refusals")]),
         world("marked_are_longer", "Texts of marked groups are twice as long, and not otherwise different.",
-              Study(longer=2.0), [key for key in everything if not key.startswith("svm")]),
+              replace(asked, longer=2.0), [key for key in everything if not key.startswith("svm")]),
         world("few", "One prompt, four samples.", Study(prompts=1, samples=4), everything),
-        world("six_prompts", "Six prompts, drawn anew in every world, and three samples.",
-              Study(prompts=6, samples=3, new_prompts=True), everything),
+        *([world("six_prompts", "Six prompts, drawn anew in every world, and three samples.",
+                 Study(prompts=6, samples=3, new_prompts=True), everything)] if quick else []),
         world("planted", "Each marked value and crossing has words of its own; its texts are refused more.",
-              Study(planted=1.0, refused={group: 0.5 for group in _GROUPS if group[0] != "White"}),
+              replace(asked, planted=1.0, refused={group: 0.5 for group in _GROUPS if group[0] != "White"}),
               (), ("marked_words.excess", "jsd.excess", "svm.balanced_accuracy", "refusals.difference")),
     )  # fmt: skip
