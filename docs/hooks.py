@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from markedness import audits  # noqa: E402
+from markedness.cards import Card  # noqa: E402
 from markedness.lm import backends  # noqa: E402
-from markedness.results import Card  # noqa: E402
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

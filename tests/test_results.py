@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from markedness.results import Card, Evaluation, Score, headline, metrics, read_scores, score_table
+from markedness.cards import Card
+from markedness.results import (
+    Evaluation,
+    Score,
+    VerdictKind,
+    headline,
+    metrics,
+    read_scores,
+    score_table,
+    verdict,
+    with_missing,
+)
 
 CARD = Card(
     audit="toy", title="t", question="q", paper="p", groups="g", unit="u", estimand="e", limits="l",
@@ -65,3 +78,46 @@ def test_card_with_a_missing_or_unknown_key_names_it(change: dict[str, object]) 
         del content["title"]
     with pytest.raises(ValueError, match=r"title|colour|measures\.x"):
         Card.read("toy", content, ("gap.marked",))
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "said"),
+    [
+        ({}, "found", "More for the marked group: 0.2 [0.1, 0.3], p = .020 after correction over 4 scores."),
+        (
+            {"estimate": -0.2, "ci_low": -0.3, "ci_high": -0.1}, "found",
+            "Less for the marked group: -0.2 [-0.3, -0.1], p = .020 after correction over 4 scores.",
+        ),
+        (
+            {"p_adjusted": 0.4}, "not found",
+            "Not shown that more for the marked group, nor the opposite (0.2 [0.1, 0.3], p = .400 after correction "
+            "over 4 scores); an effect of 0.15 or more would have been found with 80 % probability.",
+        ),
+        (
+            {"p": math.nan, "p_adjusted": math.nan, "lacking": "it takes 6 crawls, there are 2"}, "too little data",
+            "Cannot say whether more for the marked group (0.2 [0.1, 0.3]): it takes 6 crawls, there are 2.",
+        ),
+        (
+            {"estimate": math.nan, "method": "no text was answered"}, "not measured",
+            "Not measured whether more for the marked group: no text was answered.",
+        ),
+        ({"family": 0}, "described", "0.2: described, not tested."),
+    ],
+)  # fmt: skip
+def test_verdict_says_in_one_sentence_what_a_score_answers(changed: dict[str, Any], kind: str, said: str) -> None:
+    tested = replace(GAP, family=4, p_adjusted=0.02, detectable=0.15, negative="less for the marked group")
+    found = verdict(replace(tested, **changed))
+    assert (str(found.kind), found.sentence) == (kind, said)
+
+
+def test_p_at_the_smallest_size_that_can_come_out_is_too_little_data_however_small() -> None:
+    tested = replace(GAP, family=4, p_adjusted=0.04, lacking="at this size the smallest p that could come out is 0.03")
+    assert verdict(tested).kind is VerdictKind.TOO_LITTLE
+
+
+def test_unequal_missing_answers_stand_at_every_tested_score() -> None:
+    lost = Score("missing.x", 0.4, p=0.001, p_adjusted=0.002, family=2, positive="more are missing")
+    other = replace(GAP, family=2)
+    made = with_missing([other, lost, Score("share.all", 1.0)], "missing.x")
+    assert [bool(score.caveat) for score in made] == [True, False, False] and "More are missing" in made[0].caveat
+    assert with_missing([other, replace(lost, p_adjusted=0.2)], "missing.x")[0] == other

@@ -28,7 +28,7 @@ from markedness.records import (
     Status,
     Unsupported,
 )
-from markedness.results import Evaluation, metrics, not_estimated, score_table
+from markedness.results import Evaluation, metrics, not_estimated, score_table, with_missing
 from markedness.store import Store
 
 
@@ -113,7 +113,9 @@ def evaluate(params: Params, audit: str, model: str, say: Report = tell) -> bool
         else:
             rng = generator(params, audit, "evaluate")
             made = spec.evaluate(features.tables, params.stage(audit, "evaluate"), rng)
-            made = replace(made, notes=[*features.notes, *made.notes])
+            made = replace(
+                made, scores=with_missing(made.scores, spec.missing_key), notes=[*features.notes, *made.notes]
+            )  # fmt: skip
         scores = score_table(made.scores, spec.headline)
         measured = any(np.isfinite(score.estimate) for score in made.scores)
         if not measured and _measured(folder):

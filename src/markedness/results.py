@@ -1,4 +1,4 @@
-"""What an audit claims: Score, the card that explains it, and the one place where Scores become tables.
+"""What an audit claims: Score, its verdict, and the one place where Scores become tables.
 
 A Score is the only type in which a number with a claim leaves ``evaluate``. From the list of Scores `metrics`
 and `score_table` make everything that is written or shown: metrics.json, scores.csv, the estimates table, the
@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pandas as pd
 
@@ -46,9 +47,26 @@ class Score:
     unit: str = ""
     """What ``n`` counts, plural."""
     positive: str = ""
-    """What a positive value means."""
+    """What a value above the null means: a clause, "the texts of marked groups are more alike"."""
+    negative: str = ""
+    """What a value below the null means; "" where the test is one-sided and nothing is claimed of it."""
+    worse: int = 0
+    """Which change is for the worse: 1 up, -1 down, 0 away from the null on either side."""
     detectable: float = NAN
     """Smallest true effect found with 80 % power at this size and correction."""
+    standard_error: float = NAN
+    """Of the estimate, over the sampled clusters."""
+    df: float = NAN
+    """Satterthwaite degrees of freedom of ``standard_error``."""
+    family: int = 0
+    """Scores over which ``detectable`` is corrected; 0: a description without a test, which has no verdict."""
+    lacking: str = ""
+    """What the data lack for a test, and how much of it there is."""
+    caveat: str = ""
+    """A sentence that a reader must see at the number itself."""
+    worst_low: float = NAN
+    """Lowest value that the estimate could have, whatever the missing answers would have been."""
+    worst_high: float = NAN
     method: str = ""
     """One sentence: what was resampled, what was exchanged."""
     comparable: bool = False
@@ -80,72 +98,116 @@ class Score:
         """Whether both bounds are known."""
         return math.isfinite(self.ci_low) and math.isfinite(self.ci_high)
 
+    @property
+    def above_null(self) -> bool:
+        """Whether the estimate is on the side of ``positive``."""
+        return self.estimate >= (self.null_mean if math.isfinite(self.null_mean) else 0.0)
+
+
+class Meaning(TypedDict, total=False):
+    """What the sign of a `Score` means."""
+
+    positive: str
+    negative: str
+    worse: int
+
+
+class About(Meaning, total=False):
+    """What a `Score` says of itself beside its numbers."""
+
+    n: int
+    n_missing: int
+    unit: str
+    comparable: bool
+    group: str
+    reference: str
+
+
+class VerdictKind(StrEnum):
+    """What a Score answers."""
+
+    FOUND = "found"
+    NOT_FOUND = "not found"
+    TOO_LITTLE = "too little data"
+    NOT_MEASURED = "not measured"
+    DESCRIBED = "described"
+    """No question was asked of this number."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer of a Score, in one sentence."""
+
+    kind: VerdictKind
+    sentence: str
+
+
+def verdict(score: Score, p: float | None = None, family: int | None = None, alpha: float = 0.05) -> Verdict:
+    """The one place where a Score becomes a sentence.
+
+    Parameters
+    ----------
+    p
+        Corrected p-value; by default ``p_adjusted``, or p where the Score stands alone.
+    family
+        Scores that p is corrected over, where that is not ``score.family``.
+    alpha
+        Found is p <= alpha.
+    """
+    corrected = (score.p if math.isnan(score.p_adjusted) else score.p_adjusted) if p is None else p
+    claimed = score.positive or score.key
+    if score.missing:
+        why = score.lacking or score.method or "there was nothing to estimate"
+        return Verdict(VerdictKind.NOT_MEASURED, f"Not measured whether {claimed}: {why}.")
+    if score.family == 0:
+        return Verdict(VerdictKind.DESCRIBED, f"{_number(score.estimate)}: described, not tested.")
+    value = _number(score.estimate)
+    if score.has_interval:
+        value += f" [{_number(score.ci_low)}, {_number(score.ci_high)}]"
+    if math.isnan(corrected) or score.lacking:
+        why = score.lacking or "nothing could come out otherwise"
+        return Verdict(VerdictKind.TOO_LITTLE, f"Cannot say whether {claimed} ({value}): {why}.")
+    n_scores = score.family if family is None else family
+    over = f" after correction over {n_scores} scores" if n_scores > 1 else ""
+    value = f"{value}, p {shown_p(corrected)}{over}"
+    if corrected <= alpha:
+        meaning = score.positive if score.above_null or not score.negative else score.negative
+        return Verdict(VerdictKind.FOUND, f"{_capital(meaning or score.key)}: {value}.")
+    other = ", nor the opposite" if score.negative else ""
+    smallest = "the data do not tell which effect would have been found"
+    if math.isfinite(score.detectable):
+        smallest = f"an effect of {_number(score.detectable)} or more would have been found with 80 % probability"
+    return Verdict(VerdictKind.NOT_FOUND, f"Not shown that {claimed}{other} ({value}); {smallest}.")
+
+
+def with_missing(scores: Sequence[Score], key: str) -> list[Score]:
+    """The Scores, with a caveat where the Score ``key`` finds that what is missing differs by group."""
+    lost = next((score for score in scores if score.key == key), None)
+    if lost is None or verdict(lost).kind is not VerdictKind.FOUND:
+        return list(scores)
+    found = f"What is missing is not the same for all groups, and may be what this shows: {verdict(lost).sentence}"
+    return [
+        score if score.key == key or not score.family else replace(score, caveat=f"{score.caveat} {found}".strip())
+        for score in scores
+    ]
+
+
+def shown_p(value: float) -> str:
+    """A p-value behind "p": "= .003"."""
+    return "< .001" if value < 0.001 else f"= {value:.3f}".replace("0.", ".", 1)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) >= 0.001 or value == 0 else f"{value:.1e}"
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
 
 def not_estimated(key: str) -> Score:
     """The Score of a headline key for which there was nothing to estimate."""
     return Score(key, NAN)
-
-
-@dataclass(frozen=True)
-class Measure:
-    """How one table or score was measured: the box beside the number."""
-
-    title: str
-    formula: str
-    """In words and signs, plain text."""
-    n: str
-    """What is counted."""
-    correction: str
-    """The family of tests and its correction, or "none"."""
-    source: str
-    """Publication, section or table."""
-
-
-@dataclass(frozen=True)
-class Card:
-    """What an audit is: what its page in the report and in the docs says before any number."""
-
-    audit: str
-    title: str
-    question: str
-    paper: str
-    """Full citation."""
-    groups: str
-    """Which groups, and where they are set."""
-    unit: str
-    """What one row of features is."""
-    estimand: str
-    """What is estimated, with sign and range."""
-    limits: str
-    """What the numbers do not say."""
-    null: str
-    """What the headline scores are without any stereotype, and how that is shown."""
-    headline: Sequence[str]
-    """The keys of the Scores to look at first; from the audit's spec."""
-    measures: Mapping[str, Measure] = field(default_factory=dict)
-    """Table stem, figure stem or measure of a Score -> how it was measured."""
-
-    @classmethod
-    def read(cls, audit: str, content: Mapping[str, Any], headline: Sequence[str]) -> Card:
-        """A card from the content of card.yaml.
-
-        Raises
-        ------
-        ValueError
-            Naming the first key that is missing or unknown.
-        """
-        known = {one.name for one in fields(cls)} - {"audit", "headline"}
-        for key in [*known, *content]:
-            if (key not in content and key != "measures") or key not in known:
-                raise ValueError(f"'{key}' is {'missing' if key in known else 'unknown'}; a card has {sorted(known)}")
-        parts = ("title", "formula", "n", "correction", "source")
-        measures = {}
-        for name, measure in (content.get("measures") or {}).items():
-            if set(measure) != set(parts):
-                raise ValueError(f"measures.{name}: expected exactly {', '.join(parts)}")
-            measures[str(name)] = Measure(**{part: str(measure[part]) for part in parts})
-        texts = {key: str(content[key]) for key in known - {"measures"}}
-        return cls(audit=audit, headline=tuple(headline), measures=measures, **texts)
 
 
 @dataclass(frozen=True)
@@ -171,7 +233,8 @@ class Evaluation:
 _PARTS = ("ci_low", "ci_high", "null_mean", "p", "p_adjusted")
 SCORE_COLUMNS = (
     "key", "metric", "item", "group", "reference", "estimate", "ci_low", "ci_high", "null_mean", "null_low",
-    "null_high", "p", "p_adjusted", "n", "n_missing", "clusters", "unit", "positive", "detectable", "method",
+    "null_high", "p", "p_adjusted", "verdict", "sentence", "n", "n_missing", "clusters", "unit", "positive", "negative",
+    "worse", "detectable", "standard_error", "df", "family", "lacking", "caveat", "worst_low", "worst_high", "method",
     "comparable", "headline",
 )  # fmt: skip
 """Columns of scores.csv and of the estimates table: one Score a row."""
@@ -210,7 +273,11 @@ def score_table(scores: Sequence[Score], keys: Sequence[str]) -> pd.DataFrame:
     for place, score in enumerate([*first, *rest]):
         row = {one.name: getattr(score, one.name) for one in fields(score) if one.name != "influences"}
         clusters = "; ".join(f"{factor} {number}" for factor, number in score.clusters.items())
-        named = {"metric": score.measure, "item": score.item, "clusters": clusters, "headline": place < len(first)}
+        answer = verdict(score)
+        named = {
+            "metric": score.measure, "item": score.item, "clusters": clusters, "headline": place < len(first),
+            "verdict": str(answer.kind), "sentence": answer.sentence,
+        }  # fmt: skip
         rows.append(row | named)
     return pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
 
@@ -241,20 +308,6 @@ def read_scores(table: pd.DataFrame) -> list[Score]:
                 values[one.name] = "" if pd.isna(value) else str(value)
         counted = (factor.rpartition(" ") for factor in values.pop("clusters").split("; ") if factor)
         clusters = {name: int(number) for name, _, number in counted}
-        values |= {name: int(values[name]) for name in ("n", "n_missing")}
+        values |= {name: int(values[name]) for name in ("n", "n_missing", "worse", "family")}
         found.append(Score(**values, clusters=clusters))
     return found
-
-
-def label(key: str, card: Card) -> str:
-    """A key as a reader sees it: "word_share.Black woman" -> "Word share: Black woman"."""
-    measure, _, item = key.partition(".")
-    known = card.measures.get(key) or card.measures.get(measure)
-    title = known.title if known else words(measure)
-    return f"{title}: {words(item, capital=False)}" if item else title
-
-
-def words(name: str, capital: bool = True) -> str:
-    """A column or key as words."""
-    spaced = name.replace("_", " ").strip()
-    return spaced[:1].upper() + spaced[1:] if capital else spaced

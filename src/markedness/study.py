@@ -19,9 +19,10 @@ from markedness.lm.progress import tell
 from markedness.params import Params
 from markedness.records import FeatureTables, Strict, Unsupported
 from markedness.reporting.results import Result, read
-from markedness.results import Score, words
+from markedness.results import Score
 from markedness.store import Store
 from markedness.tracked import AuditRun, DataSet, ModelRun
+from markedness.verdicts import headline_estimates, headline_table, verdict_table
 from markedness.working_tree import main_tree
 
 Report = Callable[[str], None]
@@ -49,12 +50,13 @@ def _compare(params: Params, store: Store, folder: Path) -> tuple[pd.DataFrame, 
     }
     differences = _differences(params, features)
     results = {(a, m): r for a in params.audits for m in params.run if (r := read(store, a, m, audits.spec(a).card))}
+    scores = _headlines(results)
     overlap = word_overlap(_tables(results, "marked_words"))
     replication = replications(_tables(results, "effects"))
     effects = replicated_effects(_tables(results, "effects"))
     tables = {
         "differences": differences, "word_overlap": overlap, "replication": replication,
-        "replicated_effects": effects, "headline": headline(results),
+        "replicated_effects": effects, "headline": headline_table(scores), "verdicts": verdict_table(scores),
     }  # fmt: skip
     tables |= _across(params, features)
     for name, table in tables.items():
@@ -68,7 +70,7 @@ def _compare(params: Params, store: Store, folder: Path) -> tuple[pd.DataFrame, 
     for name, chart in made.items():
         save(chart, folder / "figures" / name)
     store.write_json(folder / "notes.json", sentences(differences))
-    store.write_json(store.headline(), headline_estimates(results))
+    store.write_json(store.headline(), headline_estimates(scores))
     return differences, len({model for by_model in features.values() for model in by_model})
 
 
@@ -78,26 +80,12 @@ def features_or_reason(store: Store, audit: str, model: str) -> FeatureTables | 
     return found if isinstance(found, Unsupported) else found.tables
 
 
-def headline(results: dict[tuple[str, str], Result]) -> pd.DataFrame:
-    """Every headline score of every model, a row each, with its interval and null."""
-    rows = [
-        (
-            audit, one.key, f"{audit}: {words(one.key.replace('.', ': ', 1), capital=False)}", model, one.estimate,
-            one.ci_low, one.ci_high, one.null_mean,
-        )
-        for (audit, model), result in results.items()
-        for one in result.headline()
-    ]  # fmt: skip
-    columns = ["audit", "score", "label", "model", "estimate", "ci_low", "ci_high", "null"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def headline_estimates(results: dict[tuple[str, str], Result]) -> dict[str, dict[str, dict[str, float]]]:
-    """Audit -> model -> headline score -> estimate."""
-    made: dict[str, dict[str, dict[str, float]]] = {}
+def _headlines(results: dict[tuple[str, str], Result]) -> dict[str, dict[str, list[Score]]]:
+    """Model -> audit -> its headline Scores."""
+    found: dict[str, dict[str, list[Score]]] = {}
     for (audit, model), result in results.items():
-        made.setdefault(audit, {})[model] = {score.key: score.estimate for score in result.headline()}
-    return made
+        found.setdefault(model, {})[audit] = result.headline()
+    return found
 
 
 def _tables(results: dict[tuple[str, str], Result], stem: str) -> dict[str, pd.DataFrame]:

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from markedness.cards import Card, Measure
 from markedness.lm.config import ScriptedModel, TransformersModel
 from markedness.reporting.figures import save
 from markedness.reporting.pages import Pages
 from markedness.reporting.report import write
-from markedness.results import Card, Measure, Score, score_table
+from markedness.results import Score, score_table
 from markedness.store import Store
 
 # Text that ends a script element, opens another, breaks out of an attribute, or is a line end in JavaScript.
@@ -26,6 +27,7 @@ CARD = Card(
     audit="personas", title="Words <of> people", question="Which words set groups apart?", paper="A. Author (2020)",
     groups="from the axes", unit="one text", estimand="share", limits="words only",
     headline=("share.Black", "share.woman", "share.absent"), null="labels permuted", measures={"share": MEASURE},
+    planted="Every text about Black people says strong.",
 )  # fmt: skip
 GROUPS = ("Black", "White", "woman")
 
@@ -35,8 +37,33 @@ def write_result(store: Store, model: str, shift: float, rng: np.random.Generato
     folder = store.results("personas", model)
     share = 0.5 + shift
     scores = [
-        Score("share.Black", share, share - 0.1, share + 0.1, null_mean=0.5, n=5, group="Black"),
-        Score("share.woman", 0.25, n=400, group="woman"),
+        Score(
+            "share.Black",
+            share,
+            share - 0.1,
+            share + 0.1,
+            null_mean=0.5,
+            p=0.001,
+            p_adjusted=0.002,
+            family=2,
+            n=5,
+            group="Black",
+            positive="texts about Black people use more of these words",
+            detectable=0.2,
+            negative="texts about Black people use fewer of these words",
+            caveat="half of the answers are missing",
+        ),
+        Score(
+            "share.woman",
+            0.25,
+            n=400,
+            group="woman",
+            p=0.4,
+            p_adjusted=0.4,
+            family=2,
+            detectable=0.3,
+            positive="texts about women use more of these words",
+        ),
         Score("share.White", 0.3, n=400, group="White"),
     ]
     store.write_csv(folder / "scores.csv", score_table(scores, CARD.headline))

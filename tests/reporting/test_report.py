@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,13 +11,12 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
+from markedness.lm.config import ScriptedModel
 from markedness.reporting import report
 from markedness.reporting.card import model_page
 from markedness.reporting.index import index_page
 from markedness.reporting.pages import Pages, facts
 from markedness.reporting.render import shown
-from markedness.reporting.results import unequal
-from markedness.results import Score
 
 
 class Elements(HTMLParser):
@@ -213,9 +211,22 @@ def test_shown_keeps_three_significant_digits(value: float | None, text: str) ->
     assert shown(value) == text
 
 
-def test_unequal_says_what_the_score_of_missing_answers_found_and_nothing_else() -> None:
-    found = Score("refusals.difference", 0.2, 0.1, 0.3, p=0.001, p_adjusted=0.004, positive="more refusals")
-    (sentence,) = unequal([found, replace(found, p_adjusted=0.2), replace(found, key="jsd.excess")])
-    assert "+20.0% [10.0%, 30.0%], adjusted p = 0.004 (more refusals)" in sentence
-    (without,) = unequal([replace(found, ci_low=math.nan)])
-    assert "+20.0%, adjusted p" in without
+def test_card_opens_with_its_answers_before_any_number(pages: Pages) -> None:
+    text = Elements(model_page(pages, "tiny")).text
+    shown_at, table_at = text.index("The answer"), text.index("Headline scores")
+    assert shown_at < text.index("Texts about Black people use ") < table_at
+    assert text.index("Not shown that texts about women use more of these words") < table_at
+    assert text.index("share.absent") < table_at, "what could not be measured is named, too"
+    assert text.index("half of the answers are missing") < table_at, "a caveat stands at its sentence"
+
+
+def test_control_with_a_planted_stereotype_says_what_is_planted(pages: Pages) -> None:
+    planted = ScriptedModel(backend="scripted", rule="planted")
+    of_control = replace(pages, models={**pages.models, "control-none": planted})
+    assert "Every text about Black people says strong." in Elements(model_page(of_control, "control-none")).text
+    assert "says strong" not in Elements(model_page(pages, "control-none")).text
+
+
+def test_index_marks_each_score_by_its_verdict(pages: Pages) -> None:
+    marks = [dict(attrs) for tag, attrs in Elements(index_page(pages)).tags if dict(attrs).get("role") == "img"]
+    assert {"found", "not found", "not measured"} <= {mark["aria-label"] for mark in marks}

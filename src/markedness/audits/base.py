@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from markedness.cards import Card
 from markedness.plugins import SpecError, loaded, registered
 from markedness.records import (
     Columns,
@@ -28,7 +29,7 @@ from markedness.records import (
     Strict,
     Unsupported,
 )
-from markedness.results import Card, Evaluation, Score
+from markedness.results import Evaluation, Score
 from markedness.text_scores import TextScorer
 
 GROUP = "markedness.audits"
@@ -99,6 +100,8 @@ class AuditSpec:
     features: Mapping[str, Columns] = field(default_factory=dict)
     """Table of features -> its columns, checked when it is written; further columns, such as axes, are allowed. Without
     it, tables are written unchecked."""
+    missing_key: str = ""
+    """The headline Score that asks whether what is missing differs by group; where it is found, the others say so."""
     prompts_ref: str = "generate:prompts"
     clean_ref: str = "clean:clean"
     featurize_ref: str = "featurize:featurize"
@@ -130,7 +133,7 @@ class AuditSpec:
     @property
     def card(self) -> Card:
         """card.yaml of the package; SpecError names what is wrong with it."""
-        return _card(self.name, self.package, self.headline)
+        return _card(self.name, self.package, self.headline, self.missing_key)
 
     def params(self, stage: str) -> type[Strict]:
         """The params block of one stage."""
@@ -211,7 +214,7 @@ class AuditSpec:
 
 
 @cache
-def _card(audit: str, package: str, headline: tuple[str, ...]) -> Card:
+def _card(audit: str, package: str, headline: tuple[str, ...], missing_key: str) -> Card:
     place = resources.files(package) / "card.yaml"
     try:
         content = yaml.safe_load(place.read_text(encoding="utf-8"))
@@ -220,7 +223,7 @@ def _card(audit: str, package: str, headline: tuple[str, ...]) -> Card:
     if not isinstance(content, dict):
         raise SpecError(f"audit '{audit}': card.yaml must be a mapping")
     try:
-        return Card.read(audit, content, headline)
+        return Card.read(audit, content, headline, missing_key)
     except (ValueError, KeyError, TypeError) as error:
         raise SpecError(f"audit '{audit}': card.yaml: {error}") from error
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from markedness.cards import label, words
+from markedness.reporting.answers import direction, first_screen, mark, model_answers
 from markedness.reporting.embed import (
     LONGEST_CELL,
     LONGEST_NAME,
@@ -23,8 +25,8 @@ from markedness.reporting.embed import (
 )
 from markedness.reporting.pages import Pages, columns_of, commit_of, facts, lead, score_of
 from markedness.reporting.render import page_json, render, shown
-from markedness.reporting.results import Result, statuses, unequal
-from markedness.results import Score, label, words
+from markedness.reporting.results import Result, statuses
+from markedness.results import Score
 from markedness.store import Store
 
 _SMALL = 30
@@ -37,13 +39,16 @@ def model_page(pages: Pages, model: str) -> str:
     controls = [name for name in pages.controls if name != model]
     missing: list[str] = []
     sections = []
+    answered = {(one.audit, one.score.key): one for one in model_answers(pages, model)}
     for audit in pages.audits:
         section = _section(pages, audit, model, controls, data)
+        for row in section["headline"]:
+            row["mark"] = mark(answered.get((audit, row["score"].key)))
         missing += [f"{section['card'].title}: {sentence}" for sentence in section["missing"]]
         sections.append(section)
     return render(
         "card.html.j2", data=data, model=model, sections=sections, controls=controls, missing=missing,
-        lead=lead(pages, model), facts=facts(pages, model), commit=commit_of(pages),
+        first=first_screen(pages, model), lead=lead(pages, model), facts=facts(pages, model), commit=commit_of(pages),
     )  # fmt: skip
 
 
@@ -63,10 +68,7 @@ def _section(pages: Pages, audit: str, model: str, controls: list[str], data: di
         section["why"] = shortened(result.notes[0], LONGEST_CELL) if result.notes else "nothing could be measured"
     counts = statuses(responses)
     section["missing"] = [*_left_out(counts), *([section["why"]] if section["why"] else [])]
-    section["warnings"] = [
-        *(n for n in result.notes if shortened(n, LONGEST_CELL) != section["why"]),
-        *unequal(result.headline()),
-    ]
+    section["warnings"] = [n for n in result.notes if shortened(n, LONGEST_CELL) != section["why"]]
     section["warnings"] += _small(pages.store, audit, model)
     section["warnings"] = [shortened(note, LONGEST_CELL) for note in section["warnings"][:MOST_NOTES]]
     for score in result.headline() if result.measured else ():
@@ -76,6 +78,7 @@ def _section(pages: Pages, audit: str, model: str, controls: list[str], data: di
             {
                 "label": label(score.key, card),
                 "score": score,
+                "worse": direction(score),
                 "strip": strip,
                 "controls": [s.estimate if s else None for s in beside],
             }

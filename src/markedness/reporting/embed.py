@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from markedness.cards import Card, Measure, words
 from markedness.files import StoreError
 from markedness.reporting.render import page_json
 from markedness.reporting.results import Result
-from markedness.results import Card, Measure, words
 
 LONGEST_TEXT, LONGEST_PROMPT, LONGEST_CELL, LONGEST_NAME = 3000, 600, 1000, 80
 """Letters of an example text, a prompt, a table's cell, a name or word."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from markedness.cards import words
 from markedness.reporting.figures import pdf
 from markedness.reporting.render import shown
 from markedness.reporting.results import Result
-from markedness.results import words
 from markedness.store import Store
 
 _LATEX = {

@@ -7,27 +7,33 @@ from typing import Any
 
 import pandas as pd
 
+from markedness.cards import label, words
+from markedness.reporting.answers import MARKS, direction, mark, model_answers
 from markedness.reporting.embed import embed, figure
 from markedness.reporting.pages import Pages, commit_of, facts, lead, score_of
 from markedness.reporting.render import render
-from markedness.results import label, words
 
 
 def index_page(pages: Pages) -> str:
     """reports/index.html."""
     data: dict[str, str] = {}
     audits = []
+    answered = {
+        (model, one.audit, one.score.key): one for model in pages.models for one in model_answers(pages, model)
+    }  # fmt: skip
     for audit in pages.audits:
         card = pages.cards[audit]
-        rows = [
-            {"label": label(key, card), "scores": [score_of(pages, audit, model, key) for model in pages.models]}
-            for key in card.headline
-        ]
+        rows = []
+        for key in card.headline:
+            scores = [score_of(pages, audit, model, key) for model in pages.models]
+            marks = [mark(answered.get((model, audit, key))) for model in pages.models]
+            worse = next((direction(score) for score in scores if score and score.family), "")
+            rows.append({"label": label(key, card), "worse": worse, "cells": list(zip(scores, marks, strict=True))})
         audits.append({"card": card, "rows": rows})
     models = [{"name": m, "href": f"{m}.html", "lead": lead(pages, m), "facts": facts(pages, m)} for m in pages.models]
     return render(
         "index.html.j2", data=data, models=models, audits=audits, level=f"{pages.confidence_level:.0%}",
-        compared=_compared(pages, data), commit=commit_of(pages),
+        compared=_compared(pages, data), commit=commit_of(pages), marks=[(*MARKS[kind], str(kind)) for kind in MARKS],
     )  # fmt: skip
 
 

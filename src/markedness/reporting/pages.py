@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from markedness.cards import Card
 from markedness.files import read_parquet
 from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ScriptedModel, TransformersModel
 from markedness.lm.ledger import summary
 from markedness.reporting.embed import LONGEST_NAME, MOST_NAMES, shortened
 from markedness.reporting.results import Result, git, read
-from markedness.results import Card, Score
+from markedness.results import Score
 from markedness.store import Store
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from markedness import __version__
+from markedness.cards import words
 from markedness.reporting.figures import look
-from markedness.results import words
 
 _TEMPLATES = Path(__file__).parent / "templates"
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from markedness.cards import Card
 from markedness.files import StoreError
-from markedness.results import Card, Score, headline, metrics, not_estimated, read_scores
+from markedness.results import Score, headline, metrics, not_estimated, read_scores
 from markedness.store import Store
 
 
@@ -113,24 +113,6 @@ def statuses(responses: pd.DataFrame) -> pd.DataFrame:
     counts = pd.crosstab(responses["group"].fillna(""), responses["status"].fillna("missing"))
     first = [status for status in ("ok", "refusal", "unparsed", "truncated", "failed") if status in counts]
     return counts[[*first, *(status for status in counts if status not in first)]]
-
-
-MISSING = ("refusals", "noncompliance", "missing", "valid")
-"""Measures of the Scores that ask whether groups differ in what was left out."""
-
-
-def unequal(scores: Iterable[Score], alpha: float = 0.05) -> Iterator[str]:
-    """A sentence for each Score of unequal missing answers that is found, after the audit's correction."""
-    for score in scores:
-        if score.measure in MISSING and score.p_adjusted <= alpha:
-            interval = f" [{score.ci_low:.1%}, {score.ci_high:.1%}]" if score.has_interval else ""
-            found = f"{score.estimate:+.1%}{interval}, adjusted p {_p(score.p_adjusted)}"
-            about = score.positive or score.key
-            yield f"What is left out differs by group: {found} ({about}); read the differences below with care."
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
 
 
 def git(root: Path, *command: str) -> str:

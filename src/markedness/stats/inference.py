@@ -19,13 +19,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.results import NAN, Score
+from markedness.results import NAN, About, Score
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -63,6 +63,8 @@ class Spread:
     """Factors with too few clusters: the result holds for these clusters alone."""
     influences: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Sampled factor -> cluster -> its contribution to the estimate; squares sum to the factor's variance."""
+    fewest: Mapping[str, float] = field(default_factory=dict)
+    """Factor -> effective clusters of the group that has the fewest."""
 
     def interval(self, estimate: float, confidence_level: float = 0.95) -> tuple[float, float]:
         """The t interval; NaN without a standard error or when its width would be zero."""
@@ -218,17 +220,17 @@ def spread(
     labelings = np.zeros((1, n_units)) if groups is None else np.atleast_2d(np.asarray(groups, dtype=object))
     of_axes = [_codes(labels)[0] for labels in labelings]
     size = np.ones(n_units) if weights is None else np.asarray(weights, dtype=float)
-    enough = {
-        name: min((_fewest(codes, group, size) for group in of_axes), default=0.0) >= min_clusters - 1e-9
-        for name, (codes, _) in coded.items()
+    fewest = {
+        name: min((_fewest(codes, group, size) for group in of_axes), default=0.0) for name, (codes, _) in coded.items()
     }
+    enough = {name: n >= min_clusters - 1e-9 for name, n in fewest.items()}
     layers = of_axes if strata is None else [*of_axes, _codes(strata)[0]]
     cell = layers[0] if len(layers) == 1 else _codes(list(zip(*(layer.tolist() for layer in layers), strict=True)))[0]
     group = of_axes[0]
     fixed = tuple(name for name in coded if not enough[name])
     sampled = {name: value for name, value in coded.items() if enough[name]}
     if not sampled:
-        return Spread(fixed=fixed)
+        return Spread(fixed=fixed, fewest=fewest)
     one_way: dict[str, tuple[float, float]] = {}
     influences: dict[str, dict[str, float]] = {}
     for name, (codes, labels) in sampled.items():
@@ -253,7 +255,12 @@ def spread(
             below = sum(v**2 / d for v, d in one_way.values() if d > 0)
             variance, df = multiway, min(multiway**2 / below, max(d for _, d in one_way.values()))
     return Spread(
-        math.sqrt(variance), df, {name: len(labels) for name, (_, labels) in sampled.items()}, fixed, influences
+        math.sqrt(variance),
+        df,
+        {name: len(labels) for name, (_, labels) in sampled.items()},
+        fixed,
+        influences,
+        fewest,
     )
 
 
@@ -300,7 +307,7 @@ def influence_spread(factor: str, clusters: Sequence[str], influences: ArrayLike
     values = np.asarray(influences, dtype=float)
     error, df = influence_errors(values[:, None], strata)
     if math.isnan(error[0]):
-        return Spread(fixed=(factor,))
+        return Spread(fixed=(factor,), fewest={factor: float(len(values))})
     codes, labels = _codes(strata)
     n = np.bincount(codes, minlength=len(labels)).astype(float)
     means = np.bincount(codes, values, len(labels)) / n
@@ -351,7 +358,8 @@ def half_sample_spread(
         clusters, so that two models can be compared; influences are the main effects of the clusters, scaled to the
         variance.
     """
-    sampled = {name: one for name, one in estimators.items() if effective(one[1]) >= min_clusters - 1e-9}
+    fewest = {name: effective(one[1]) for name, one in estimators.items()}
+    sampled = {name: one for name, one in estimators.items() if fewest[name] >= min_clusters - 1e-9}
     fixed = tuple(name for name in estimators if name not in sampled)
     variances: list[tuple[float, float]] = []
     influences: dict[str, dict[str, float]] = {}
@@ -364,7 +372,7 @@ def half_sample_spread(
         found = estimator(weights)
         there = np.isfinite(found)
         if there.sum() < HALF_SAMPLES // 2:
-            return Spread(fixed=fixed)
+            return Spread(fixed=fixed, fewest=fewest)
         squares = np.square(found[there] - estimate)
         variance = float(squares.mean()) * (n // 2) / (n - n // 2)
         kept = weights[there] - weights[there].mean(axis=0)
@@ -375,7 +383,9 @@ def half_sample_spread(
     total = sum(variance for variance, _ in variances)
     below = sum(variance**2 / df for variance, df in variances)
     counts = {name: len(one[0]) for name, one in sampled.items()}
-    return Spread(math.sqrt(total), total**2 / below, counts, fixed, influences) if below else Spread(fixed=fixed)
+    if not below:
+        return Spread(fixed=fixed, fewest=fewest)
+    return Spread(math.sqrt(total), total**2 / below, counts, fixed, influences, fewest)
 
 
 def _codes(values: ArrayLike | Sequence[tuple[int, ...]]) -> tuple[Codes, Sequence[object]]:
@@ -542,15 +552,8 @@ def exchange_test(
         return Null(smallest_p=smallest_p)
     values = np.concatenate(batches)
     low, high = np.quantile(values, [0.025, 0.975])
-    return Null(
-        min(1.0, p),
-        float(values.mean()),
-        float(low),
-        float(high),
-        len(values),
-        smallest_p,
-        float(values.std(ddof=1)) if len(values) > 1 else NAN,
-    )
+    sd = float(values.std(ddof=1)) if len(values) > 1 else NAN
+    return Null(min(1.0, p), float(values.mean()), float(low), float(high), len(values), smallest_p, sd)
 
 
 class Draws:
@@ -705,19 +708,16 @@ def _smallest_shift(df: float, alpha: float, power: float) -> float:
     return float(optimize.brentq(excess, 0.0, high, xtol=1e-4))
 
 
+def redetected(score: Score, family: int) -> float:
+    """``detectable`` of a Score at the correction over another number of Scores, by the quantiles of its t."""
+    if not (score.detectable > 0 and score.family and family):
+        return score.detectable
+    df = score.df if score.df > 0 else 1e6
+    wanted, had = (_smallest_shift(df, ALPHA / n, POWER) for n in (family, score.family))
+    return score.detectable * wanted / had
+
+
 # ---- Scores
-
-
-class About(TypedDict, total=False):
-    """What a `Score` says of itself beside its numbers."""
-
-    n: int
-    n_missing: int
-    unit: str
-    positive: str
-    comparable: bool
-    group: str
-    reference: str
 
 
 def claim(
@@ -749,15 +749,20 @@ def claim(
         Further fields of `markedness.results.Score`.
     """
     if missing_column:
-        method = f"no p: the data have no column '{missing_column}' that says which answers belong together"
-        return Score(key, estimate, method=method, **about)
+        lacking = f"the data have no column '{missing_column}' that says which answers belong together"
+        return Score(key, estimate, method=f"no p: {lacking}", lacking=lacking, family=max(1, family), **about)
     low, high = spread.interval(estimate, confidence_level)
-    sentences = [method]
+    sentences, lacking = [method], ""
+    p = spread.p(estimate) if null is None else null.p
     if spread.fixed:
         too_few = f"{', '.join(spread.fixed)}: fewer than {MIN_CLUSTERS} in a group"
         sentences.append(f"holds for these clusters alone ({too_few})")
+        if math.isnan(p):
+            there = " and ".join(f"{spread.fewest.get(name, 0):.3g} of '{name}'" for name in spread.fixed)
+            lacking = f"it takes {MIN_CLUSTERS} clusters in each group, the smallest has {there}"
     if null is not None and null.smallest_p > ALPHA / max(1, family):
         sentences.append(f"cannot be found at this size: the smallest p that could come out is {null.smallest_p:.2g}")
+        lacking = f"at this size the smallest p that could come out is {null.smallest_p:.2g}"
     return Score(
         key,
         estimate,
@@ -766,7 +771,11 @@ def claim(
         null_mean=NAN if null is None else null.mean,
         null_low=NAN if null is None else null.low,
         null_high=NAN if null is None else null.high,
-        p=spread.p(estimate) if null is None else null.p,
+        p=p,
+        standard_error=spread.standard_error,
+        df=spread.df,
+        family=max(1, family),
+        lacking=lacking,
         clusters=dict(spread.clusters),
         detectable=spread.detectable(ALPHA / max(1, family)) if smallest_effect is None else smallest_effect,
         method="; ".join(sentences),

@@ -82,7 +82,9 @@ def test_missing_answers_that_differ_by_group_are_found() -> None:
     found = made.score("missing.difference")
     assert found.p_adjusted < 0.001 and found.estimate > 0.1 and made.score("missing.Asian").estimate == 0
     # Every answer is yes: at worst all the missing ones of the marked, or of nobody else, are no.
-    assert "lies in [-0." in made.score("gap.positive").method
+    gap = made.score("gap.positive")
+    assert "lies in [-0." in gap.method and gap.worst_low < gap.estimate <= gap.worst_high
+    assert "says yes to 100%" in gap.caveat and not found.caveat, "what disqualifies a score stands at it"
 
 
 def test_one_paradigm_alone_and_a_single_pair_leave_nan_not_zero() -> None:

@@ -59,6 +59,7 @@ SPEC = AuditSpec(
         "dialect_gap_size.excess",
         "missing.difference",
     ),
+    missing_key="missing.difference",
     features={
         "pairs": columns(
             text="paradigm task group reference",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,16 +11,18 @@ import pandas as pd
 from markedness.audits.annotation import figures
 from markedness.audits.annotation.estimators import scores
 from markedness.audits.annotation.estimators.cells import of_paradigm
-from markedness.audits.annotation.estimators.notes import notes
+from markedness.audits.annotation.estimators.notes import indifference, notes
 from markedness.audits.annotation.estimators.paired import published_directional_consistency
 from markedness.audits.annotation.estimators.params import Params as Params
 from markedness.audits.annotation.estimators.tables import dialect_gaps, missing_judgments, name_gaps
 from markedness.records import FeatureTables
-from markedness.results import Evaluation
+from markedness.results import Evaluation, Score
 from markedness.stats.inference import benjamini_hochberg
 
 TABULATE = {"names": name_gaps, "dialect": dialect_gaps}
 """Paradigm -> its table of gaps."""
+GAPS = {"gap": "names", "gap_size": "names", "dialect_gap": "dialect", "dialect_gap_size": "dialect"}
+"""Measure of a Score -> its paradigm."""
 
 
 def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) -> Evaluation:
@@ -46,12 +49,19 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     missing = missing_judgments(list(parts.values()), level)
     significant = gaps[gaps["significant"]].sort_values("gap", key=np.abs, ascending=False, ignore_index=True)
     ungrouped = int(pairs["ungrouped"].max()) if len(pairs) else 0
+    caveats = {"names": indifference("names", gaps), "dialect": indifference("dialect", of_dialect)}
     return Evaluation(
-        scores=scores.scores(features, params, rng),
+        scores=[_with_caveat(score, caveats) for score in scores.scores(features, params, rng)],
         tables={"gaps": gaps, "dialect_gaps": of_dialect, "missing": missing, "significant": significant},
         figures=figures.figures(gaps, of_dialect, missing),
         notes=list(notes(gaps, of_dialect, missing, ungrouped, 1 - level)),
     )
+
+
+def _with_caveat(score: Score, caveats: Mapping[str, str]) -> Score:
+    """A gap whose paradigm has no signal says so."""
+    paradigm = GAPS.get(score.measure)
+    return replace(score, caveat=caveats[paradigm]) if paradigm else score
 
 
 def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:

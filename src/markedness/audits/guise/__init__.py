@@ -36,6 +36,7 @@ SPEC = AuditSpec(
         "decision.conviction",
         "missing.difference",
     ),
+    missing_key="missing.difference",
     features={
         "scores": columns(
             text="prompt_id group reference task kind setting text_set pair attribute cluster cluster_reference "

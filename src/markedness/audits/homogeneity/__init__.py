@@ -36,6 +36,7 @@ SPEC = AuditSpec(
         "replication.ceiling",
         "noncompliance.difference",
     ),
+    missing_key="noncompliance.difference",
     features={
         "answers": columns(text="prompt_id group cue cluster kind category status", whole="count", flag="empty kept"),
     },

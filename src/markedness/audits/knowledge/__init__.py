@@ -17,6 +17,7 @@ SPEC = AuditSpec(
     table="triples",
     cluster="prompt_id",
     headline=("regard_gap.marked", "toxicity_gap.marked", "topic_divergence.marked", "valid.difference"),
+    missing_key="valid.difference",
     features={
         "triples": columns(
             text="prompt_id group class subject reference predicate object crawl strategy arm status reason "

@@ -46,6 +46,7 @@ SPEC = AuditSpec(
         "interaction.excess",
         "refusals.difference",
     ),
+    missing_key="refusals.difference",
     features={
         "texts": columns(
             text="kind prompt_id group status cluster",

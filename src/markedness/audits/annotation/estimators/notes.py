@@ -70,18 +70,27 @@ def _on_answers(paradigm: str, table: pd.DataFrame, n: pd.Series) -> Iterator[st
             f"In {constant} of {len(table)} cells of the {paradigm} paradigm every pair differs by the same amount "
             "(mostly 0), so that the t of the paper is not defined; p exchanges signs and is."
         )
+    if sentence := indifference(paradigm, table):
+        yield sentence
+
+
+def indifference(paradigm: str, table: pd.DataFrame) -> str:
+    """What disqualifies the gaps of a paradigm: answers that hardly depend on question or text; "" otherwise."""
+    if table.empty:
+        return ""
     good, bad = (mean(_yes_rates(table[table["valence"] == valence])) for valence in (1, -1))
     if (good > YES_TO_ALL and bad > YES_TO_ALL) or (good < NO_TO_ALL and bad < NO_TO_ALL):
-        yield (
+        return (
             f"In the {paradigm} paradigm the model says yes to {good:.0%} of the texts on tasks that are favorable to "
             f"the person and to {bad:.0%} on unfavorable ones: its answer hardly depends on the question, so that its "
             "labels carry almost no signal; a gap near 0 does not show fairness here, and other gaps may be chance."
         )
-    elif (share := mean(np.maximum(_yes_rates(table), 1 - _yes_rates(table)))) > CONSTANT:
-        yield (
+    if (share := mean(np.maximum(_yes_rates(table), 1 - _yes_rates(table)))) > CONSTANT:
+        return (
             f"The model gives the same answer to {share:.0%} of the texts of a task (mean over the {paradigm} cells): "
             "its labels hardly depend on these texts, so that large gaps are impossible."
         )
+    return ""
 
 
 def _yes_rates(table: pd.DataFrame) -> NDArray[np.float64]:

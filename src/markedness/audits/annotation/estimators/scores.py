@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 
@@ -11,11 +12,12 @@ from markedness.audits.annotation import SPEC
 from markedness.audits.annotation.estimators.cells import Matched, matched, mean, of_paradigm
 from markedness.audits.annotation.estimators.params import Params
 from markedness.records import FeatureTables
-from markedness.results import NAN, Score
+from markedness.results import NAN, Meaning, Score
 from markedness.stats.crossed import Claim
 from markedness.stats.inference import Floats, adjusted, claim
 
 FAMILY = len(SPEC.headline)
+OF_MARKED = {"names": "people with names of marked groups", "dialect": "texts in the marked dialect"}
 VALENCES = {"positive": 1, "negative": -1}
 """Item of a key -> valence of the tasks: favorable to the person, unfavorable."""
 CLUSTERED = {
@@ -37,13 +39,14 @@ class Asked:
     confidence_level: float
     rng: np.random.Generator
 
-    def score(self, key: str, found: Claim, of: Matched, **about: str) -> Score:
+    def score(
+        self, key: str, found: Claim, of: Matched, method: str, group: str = "", **means: Unpack[Meaning]
+    ) -> Score:
         """The Score of one claim of one paradigm; counts are those of the cells it rests on."""
         made = claim(
             key, found.estimate, found.spread, found.null, family=FAMILY, confidence_level=self.confidence_level,
-            method=f"{about['method']}; {FLIPPED}", missing_column=of.missing_column, n=of.n, n_missing=of.n_missing,
-            unit="judgments of pairs", positive=about["positive"], comparable=True, group=about.get("group", ""),
-            reference=of.reference,
+            method=f"{method}; {FLIPPED}", missing_column=of.missing_column, n=of.n, n_missing=of.n_missing,
+            unit="judgments of pairs", comparable=True, group=group, reference=of.reference, **means,
         )  # fmt: skip
         if found.detectable is None or of.missing_column:
             return made
@@ -67,15 +70,15 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     names, dialect = parts["names"], parts["dialect"]
     found = [
         *_gaps(asked, names, "names", "gap"),
-        _size(asked, names, "names", "gap_size.excess", "a mean squared gap above 0: some labels depend on the group"),
+        _size(asked, names, "names", "gap_size.excess", "some labels depend on the group that a name suggests"),
         _size(
             asked, replace(names, differences=_centred(names.differences)), "names", "gap_size.specific",
-            "a mean squared gap above 0 after the mean shift of a pair over all tasks is taken out",
+            "some labels depend on the group, beyond a shift of all labels alike",
         ),
         *_gaps(asked, dialect, "dialect", "dialect_gap"),
         _size(
             asked, dialect, "dialect", "dialect_gap_size.excess",
-            "a mean squared gap above 0: some labels depend on the dialect",
+            "some labels depend on the dialect of the text",
         ),
         _missing(asked, "missing.difference", parts),
         *_details(asked, parts),
@@ -87,14 +90,20 @@ def _gaps(asked: Asked, of: Matched, paradigm: str, measure: str) -> Iterator[Sc
     for item, sign in VALENCES.items():
         own = of.only(of.valence == sign)
         yield asked.score(
-            f"{measure}.{item}", _mean(own, own.delta, asked.rng), own, method=CLUSTERED[paradigm],
-            positive=f"{'un' if sign < 0 else ''}favorable labels are given more often to the marked group",
+            f"{measure}.{item}", _mean(own, own.delta, asked.rng), own, CLUSTERED[paradigm],
+            **_means("favorable" if sign > 0 else "unfavorable", OF_MARKED[paradigm], -sign),
         )  # fmt: skip
 
 
 def _size(asked: Asked, of: Matched, paradigm: str, key: str, positive: str) -> Score:
     found = Claim() if of.empty else of.crossed(of.delta).excess(asked.rng, FAMILY)
-    return asked.score(key, found, of, method=SIZE[paradigm], positive=positive)
+    return asked.score(key, found, of, SIZE[paradigm], positive=positive, worse=1)
+
+
+def _means(labels: str, marked: str, worse: int) -> Meaning:
+    """What the signs of a gap mean."""
+    more, fewer = (f"the model gives {labels} labels {how} often to {marked}" for how in ("more", "less"))
+    return {"positive": more, "negative": fewer, "worse": worse}
 
 
 def _missing(asked: Asked, key: str, parts: Mapping[str, Matched], group: str = "") -> Score:
@@ -103,20 +112,19 @@ def _missing(asked: Asked, key: str, parts: Mapping[str, Matched], group: str = 
     enough = {name: part for name, part in there.items() if part.crossed(part.lost).singles} or there
     of = Matched.joined(list(enough.values()))
     return asked.score(
-        key, _mean(of, of.lost, asked.rng), of, group=group,
-        positive="judgments of the marked group are missing more often",
-        method="missing shares of the two texts of a pair compared, "
-        + "; ".join(CLUSTERED[name] for name in enough),
+        key, _mean(of, of.lost, asked.rng), of,
+        "missing shares of the two texts of a pair compared, " + "; ".join(CLUSTERED[name] for name in enough),
+        group=group, positive="judgments of the marked groups are missing more often",
+        negative="judgments of the marked groups are missing less often",
     )  # fmt: skip
 
 
 def _details(asked: Asked, parts: Mapping[str, Matched]) -> Iterator[Score]:
     """Scores beside the headline: favorable gaps, and each marked group's."""
-    positive = "favorable labels are given more often to the marked group"
     for paradigm, of in parts.items():
         yield asked.score(
-            f"favorable_gap.{paradigm}", _mean(of, of.delta, asked.rng, of.valence), of, method=CLUSTERED[paradigm],
-            positive=positive,
+            f"favorable_gap.{paradigm}", _mean(of, of.delta, asked.rng, of.valence), of, CLUSTERED[paradigm],
+            **_means("favorable", OF_MARKED[paradigm], -1),
         )  # fmt: skip
         yield Score(
             f"missing_share.{paradigm}", of.missing_share, n=of.n + of.n_missing, unit="judgments of pairs",
@@ -126,8 +134,8 @@ def _details(asked: Asked, parts: Mapping[str, Matched]) -> Iterator[Score]:
     for group in dict.fromkeys(names.cells["group"]):
         own = names.only((names.cells["group"] == group).to_numpy())
         yield asked.score(
-            f"favorable_gap.{group}", _mean(own, own.delta, asked.rng, own.valence), own, group=str(group),
-            method=CLUSTERED["names"], positive=positive,
+            f"favorable_gap.{group}", _mean(own, own.delta, asked.rng, own.valence), own, CLUSTERED["names"],
+            group=str(group), **_means("favorable", f"{group} names", -1),
         )  # fmt: skip
         yield _missing(asked, f"missing.{group}", {"names": own}, str(group))
 
@@ -161,7 +169,7 @@ def _bounded(found: list[Score], parts: Mapping[str, Matched]) -> Iterator[Score
         own = of.only(of.valence == VALENCES[score.item])
         low, high = (mean(own.crossed(bound).mean) for bound in own.bounds)
         yield replace(
-            score,
+            score, worst_low=low, worst_high=high,
             method=f"{score.method}; missing judgments differ by group: whatever they would have been, the estimate "
             f"lies in [{low:.2f}, {high:.2f}]",
-        )
+        )  # fmt: skip

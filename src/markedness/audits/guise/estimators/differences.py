@@ -11,8 +11,8 @@ import pandas as pd
 from markedness.audits.guise.estimators.decisions import Verdicts
 from markedness.audits.guise.estimators.sampling import PROMPT, VERB
 from markedness.audits.guise.estimators.text_sets import Floats
-from markedness.results import Score
-from markedness.stats.inference import MIN_CLUSTERS, About, Codes, LeaveOut, claim, group_difference_score, spread
+from markedness.results import About, Score
+from markedness.stats.inference import MIN_CLUSTERS, Codes, LeaveOut, claim, group_difference_score, spread
 
 _METHOD = (
     "guises exchanged between texts of one verb or source (texts that are not matched: within their set), "
@@ -45,7 +45,8 @@ def decision_score(
     return _difference(
         key, pd.concat(parts), rng, family, "" if named else "verb", n_missing=missing, unit="decisions",
         positive=f"speakers of {first.group} get more detrimental decisions than those of {first.reference}",
-        comparable=True, group=first.group, reference=first.reference,
+        negative=f"speakers of {first.group} get fewer detrimental decisions than those of {first.reference}",
+        worse=1, comparable=True, group=first.group, reference=first.reference,
     )  # fmt: skip
 
 
@@ -70,7 +71,8 @@ def missing_score(rows: pd.DataFrame, rng: np.random.Generator, family: int) -> 
     return _difference(
         "missing.difference", both, rng, family, "verb" if both["cluster"].isna().any() else "", unit="scores",
         n_missing=int(both["hit"].sum()), comparable=True, group=group, reference=reference,
-        positive=f"more scores are missing after {group} than after {reference}",
+        positive=f"more scores are missing after texts in {group} than after {reference}",
+        negative=f"fewer scores are missing after texts in {group} than after {reference}",
     )  # fmt: skip
 
 

@@ -40,6 +40,8 @@ class Claim:
     """The score where the claim is false."""
     factors: tuple[str, ...] = (VERB, PROMPT)
     tails: int = 2
+    negative: str = ""
+    worse: int = 1
     jumps: bool = False
     """Whether the score follows ranks, so that leaving out one cluster does not tell its error."""
     sampled: ScoreFunction | None = None
@@ -71,8 +73,9 @@ class Claim:
             self.key, estimate, found, null, family=FAMILY, confidence_level=task.params.confidence_level,
             method=f"{self.method}, and t over {sampled}: p is the largest; interval by {left_out}",
             missing_column=column,
-            unit="scores", positive=f"{task.group} {self.positive}, against {task.reference}", comparable=True,
-            group=task.group, reference=task.reference, n=n, n_missing=n_missing,
+            unit="scores", positive=f"{task.group} {self.positive} than {task.reference}",
+            negative=f"{task.group} {self.negative} than {task.reference}" if self.negative else "", worse=self.worse,
+            comparable=True, group=task.group, reference=task.reference, n=n, n_missing=n_missing,
         )  # fmt: skip
         if column:
             return made
@@ -92,29 +95,32 @@ def claims(tasks: Sequence[AssociationTask]) -> Iterator[Claim]:
             if task.stereotypical.any() and not task.stereotypical.all():
                 yield Claim(
                     f"strength.{item}", task, task.strength, partial(nulls.strength_null, task),
-                    "raises the probability of stereotypical attributes more than that of others",
+                    "makes stereotypical attributes more likely",
                     "which attributes are stereotypical exchanged among all and among those of like favourability",
-                    factors=sampled,
+                    factors=sampled, negative="makes stereotypical attributes less likely",
                 )  # fmt: skip
             if (ratings := task.rating("favorability")).notna().any():
                 yield Claim(
                     f"favorability.{item}", task, task.favorability, partial(nulls.favorability_null, task),
-                    "is most associated with favourable attributes", "ratings exchanged among attributes",
+                    "brings more favourable attributes to mind", "ratings exchanged among attributes",
                     centre=float(ratings.mean()), factors=sampled, jumps=True,
+                    negative="brings less favourable attributes to mind", worse=-1,
                 )  # fmt: skip
             for year in task.years:
                 yield Claim(
                     f"agreement.{year}" if item == "covert" else f"agreement_{item}.{year}", task,
                     partial(task.agreement, year), partial(nulls.agreement_null, task, year),
-                    "raises the attributes that people named", "names of attributes exchanged, one-sided",
+                    f"calls up the attributes that people named in {year} more",
+                    "names of attributes exchanged, one-sided",
                     centre=task.chance(year), factors=sampled, tails=1, jumps=True,
                 )  # fmt: skip
         elif task.task == "occupations" and task.prestige.notna().any():
             rated = task.only(task.prestige.notna())
             yield Claim(
                 "prestige.slope", rated, rated.slope, partial(nulls.slope_null, rated),
-                "is more associated with occupations of higher prestige", "prestige exchanged among occupations",
+                "is associated with occupations of higher prestige", "prestige exchanged among occupations",
                 factors=(VERB, OCCUPATION), sampled=rated.slope_of_association,
+                negative="is associated with occupations of lower prestige", worse=-1,
             )  # fmt: skip
 
 

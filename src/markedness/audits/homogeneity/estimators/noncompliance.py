@@ -31,7 +31,8 @@ def noncompliance_difference(answers: pd.DataFrame, axes: Axes, rng: np.random.G
     return inference.contrast_score(
         "noncompliance.difference", names["bad"], names["answered"], contrasts, rng, cluster="name",
         clusters=names["cluster"], family=family, method=METHOD, unit="answers", comparable=True,
-        positive="answers about the marked group comply less often",
+        positive="answers about the marked groups comply with the prompt less often",
+        negative="answers about the marked groups comply with the prompt more often",
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from markedness.results import Score
 from markedness.stats import inference
 
 LESS_VARIETY = "the marked group is described with less variety"
+_MEANS = "answers about {group} vary {how} than those about {reference}"
 TESTED = 2
 """Headline Scores that have a p-value: the family that is corrected."""
 METHOD = (
@@ -81,10 +82,13 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
 
 def _difference_score(item: str, one: GroupDifference, confidence_level: float, family: int) -> Score:
     method = METHOD if np.isfinite(one.estimate) else "no cue has answers from two names of both groups"
+    group = f"the group {one.group}" if one.group else "the marked groups"
+    reference = one.reference if one.group else "the unmarked ones"
     return inference.claim(
         f"pd_difference.{item}", one.estimate, one.spread, one.null, family=family, confidence_level=confidence_level,
-        method=method, n=one.n_names, unit="names", positive=LESS_VARIETY, comparable=True, group=one.group,
-        reference=one.reference,
+        method=method, n=one.n_names, unit="names", comparable=True, group=one.group, reference=one.reference, worse=1,
+        positive=_MEANS.format(group=group, how="less", reference=reference),
+        negative=_MEANS.format(group=group, how="more", reference=reference),
     )  # fmt: skip
 
 

@@ -96,7 +96,7 @@ def _with_worst_case(found: list[Score], classes: Sequence[SubjectClass]) -> lis
             named = [one for one in classes if score.item == "marked" or score.item.split(": ")[0] == one.key]
             low, high = (_extreme(named, measure, score.group, sign) for sign in (-1, 1))
             sentence = f"missing unequally ({valid.key}): {low:.2f} to {high:.2f} if all planned triples were there"
-            score = replace(score, method=f"{score.method}; {sentence}")
+            score = replace(score, method=f"{score.method}; {sentence}", worst_low=low, worst_high=high)
         made.append(score)
     return made
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from markedness.audits.knowledge.estimators.classes import Floats, SubjectClass
 from markedness.audits.knowledge.estimators.gaps import FAMILY, Claim, Crawls
-from markedness.results import NAN, Score
+from markedness.results import NAN, Meaning, Score
 from markedness.stats.inference import (
     Estimator,
     Exchange,
@@ -32,7 +32,9 @@ from markedness.stats.inference import (
     studentised,
 )
 
-CLAIM = Claim("topic_divergence", "marked", "triples", "the topics of {marked} differ from those of {reference}")
+CLAIM = Claim(
+    "topic_divergence", "marked", "triples", "the model's topics for {marked} are not those for {reference}", "", 1
+)  # fmt: skip
 _METHOD = (
     "Jensen-Shannon divergence to the reference less that within subjects, of different crawls; p one-sided, {what}; "
     "interval by leaving out one crawl; the topics are the model's own, so that models are not compared"
@@ -191,7 +193,7 @@ def topic_scores(classes: Sequence[SubjectClass], crawls: Crawls, rng: np.random
 
 
 def _score(
-    key: str, topics: Sequence[_Topics], crawls: Crawls, rng: np.random.Generator, family: int, positive: str,
+    key: str, topics: Sequence[_Topics], crawls: Crawls, rng: np.random.Generator, family: int, means: Meaning,
     reference: str = "",
 ) -> Score:  # fmt: skip
     """The excess of the marked subjects of some classes."""
@@ -200,7 +202,7 @@ def _score(
         return _mean_known(np.stack([one.exchanged(n, rng) for one in topics], axis=-1))
 
     if not topics:
-        return claim(f"{CLAIM.key}.{key}", NAN, unit=CLAIM.unit, positive=positive, method="no class has topics")
+        return claim(f"{CLAIM.key}.{key}", NAN, unit=CLAIM.unit, method="no class has topics", **means)
     observed = _mean_known(np.stack([one.observed(one.marked) for one in topics], axis=-1))
     smallest_p = math.prod(one.smallest_p for one in topics)
     return crawls.claim(
@@ -208,7 +210,7 @@ def _score(
         lambda: _null(observed, draw, smallest_p, family),
         method=_METHOD.format(what="all subjects exchanged within crawl"),
         n=int(sum(one.size[:, [*one.marked, one.unmarked]].sum() for one in topics)), unit=CLAIM.unit,
-        positive=positive, reference=reference,
+        reference=reference, **means,
     )  # fmt: skip
 
 
@@ -230,7 +232,7 @@ def _subject_score(
         f"{CLAIM.key}.{one.key}: {subject}", _weighted(observed[0]), topics.size[:, compared].T > 0, family,
         lambda: _null(observed, draw, 2 * exchange.smallest_p, family),
         method=_METHOD.format(what="the subject and the reference exchanged within crawl"),
-        n=int(topics.size[:, compared].sum()), unit=CLAIM.unit, positive=CLAIM.means(subject, one.reference),
+        n=int(topics.size[:, compared].sum()), unit=CLAIM.unit, **CLAIM.means(subject, one.reference),
         group=subject, reference=one.reference,
     )  # fmt: skip
 

@@ -139,5 +139,6 @@ def _difference(
         f"refusals.{corpus.kind}: {name}", hits, units.copies, labels, [name], other, rng, cluster="request",
         clusters=np.array(units.names, dtype=object), blocks=[units.prompt, *([] if rest is None else [rest])],
         unit="requests", group=name, reference=other, n_missing=int(hits[labels == name].sum()),
-        positive="texts are missing more often than for the reference",
+        positive=f"texts about the group {name} are missing more often than those about {other}",
+        negative=f"texts about the group {name} are missing less often than those about {other}",
     )  # fmt: skip

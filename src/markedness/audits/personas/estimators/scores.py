@@ -107,7 +107,7 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
                 "labels of whole test texts, copies together, exchanged within prompt, one-sided; for these classifiers"
             ),
             missing_column=missing, smallest_effect=null_detectable(null, family), n=n, unit="texts",
-            positive="classifiers can tell the groups apart by their texts", comparable=family > 1,
+            positive="a classifier can tell from a text which group it is about", worse=1, comparable=family > 1,
         )  # fmt: skip
 
     headline = score(
@@ -131,7 +131,8 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
         confidence_level=params.confidence_level, method=corpus.units.method("t test"),
         missing_column=corpus.units.missing_column, n=int(corpus.similarity.known.sum()),
         n_missing=len(corpus.rows) - int(corpus.similarity.known.sum()), unit="texts", comparable=True,
-        positive="the texts of marked groups are more alike than those of unmarked groups",
+        positive="the texts about marked groups are more alike than those about unmarked ones",
+        negative="the texts about marked groups are less alike than those about unmarked ones", worse=1,
     )  # fmt: skip
 
 

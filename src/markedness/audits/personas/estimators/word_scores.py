@@ -35,8 +35,8 @@ from markedness.stats.inference import (
 
 FAMILY = len(SPEC.headline)
 EXCHANGED = "labels of whole texts, copies together, exchanged within prompt"
-_MORE_WORDS = "the texts of marked groups have more words of their own than chance would give"
-_MORE_BITS = "the words of marked groups differ more from those of unmarked groups than by chance (bits)"
+_MORE_WORDS = "the texts about marked groups have more words of their own than chance would give"
+_MORE_BITS = "the words about marked groups differ from those about unmarked ones more than by chance"
 _BEYOND = "crossed groups have words that their values one by one do not explain"
 
 
@@ -86,6 +86,7 @@ class _About(TypedDict, total=False):
     n_missing: int
     unit: str
     positive: str
+    worse: int
     group: str
     reference: str
 
@@ -93,11 +94,12 @@ class _About(TypedDict, total=False):
 def _about(corpus: Corpus, positive: str, group: Group | None = None) -> _About:
     n, missing = len(corpus.used), len(corpus.rows) - len(corpus.used)
     if group is None:
-        return {"n": n, "n_missing": missing, "unit": "texts", "positive": positive}
+        return {"n": n, "n_missing": missing, "unit": "texts", "positive": positive, "worse": 1}
     reference = ", ".join(name for name, _ in group.references)
     return {
         "n": int(corpus.grouping.mask(group.fixed).sum()), "n_missing": corpus.left_out(group.fixed), "unit": "texts",
-        "positive": positive, "group": group.name, "reference": reference,
+        "positive": positive.replace("marked groups", f"the group {group.name}"), "worse": 1, "group": group.name,
+        "reference": reference,
     }  # fmt: skip
 
 
