@@ -130,9 +130,15 @@ def status(params: Params, say: Report = tell) -> None:
                 say(f"  {count:,} answered by {who}")
             for name, facts in ledger.batches().items():
                 say(f"  batch {name} under way since {facts.get('at', 'an unknown time')}")
+            for fault in ledger.faults:
+                say(fault)
         for file in _slices(store, model):
             if found := summary(file):
-                say(f"  {found.answers:,} used by {file.relative_to(params.root)}")
+                there = slices.length(file)
+                damaged = "" if there == found.answers else f", which is damaged: it has {there:,} lines"
+                say(f"  {found.answers:,} used by {file.relative_to(params.root)}{damaged}")
+            elif file.exists() and not (file.is_file() and not file.stat().st_size):  # empty where nothing was asked
+                say(f"  {file.relative_to(params.root)} cannot be read")
 
 
 def enter(params: Params, model: str, file: Path, who: str | None = None, say: Report = tell) -> int:
@@ -175,8 +181,6 @@ def prune(params: Params, model: str, yes: bool, say: Report = tell, empty: bool
     """
     store = Store(params.root)
     trees = {params.root, main_tree(params.root)}
-    used = [slices.keys(file) for tree in trees for file in _slices(Store(tree), model)]
-    keys = np.unique(np.concatenate(used)) if used else np.empty(0, dtype=DIGEST)
     path = store.ledger_database(model)
     if not path.exists():
         raise LedgerError(f"{model}: has no ledger here; 'markedness ledger status' lists those there are")
@@ -186,6 +190,8 @@ def prune(params: Params, model: str, yes: bool, say: Report = tell, empty: bool
             done = "removed; the next generate asks for them again" if yes else "found; run with --yes to remove them"
             say(f"{model}: {removed:,} answers that were paid for but are empty {done}")
             return
+        used = [slices.keys(file) for tree in trees for file in _slices(Store(tree), model)]
+        keys = np.unique(np.concatenate(used)) if used else np.empty(0, dtype=DIGEST)
         if yes:
             say(f"{model}: {ledger.keep(keys):,} answers removed, {len(ledger):,} kept")
             return

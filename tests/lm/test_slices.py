@@ -139,6 +139,116 @@ def test_slice_line_that_cannot_be_read_is_named_and_its_answer_asked_again(tmp_
     assert len(slice_of(params).read_bytes().splitlines()) == 4
 
 
+SCORED = {"chat": True, "top_logprobs": 5, "candidates": ["lamp", "river"]}
+HOSTILE: dict[str, tuple[bool, dict[str, Any]]] = {
+    "fewer log probabilities": (True, {"log_probs": [-1.0]}),
+    "more log probabilities": (True, {"log_probs": [-1.0] * 3}),
+    "reasons of others": (True, {"log_probs": [-1.0, None], "reasons": ["not one token"]}),
+    "a text for log probabilities": (True, {"text": "hello"}),
+    "probabilities over 1": (True, {"log_probs": [50.0, -1.0]}),
+    "coverage over 1": (True, {"log_probs": [-1.0, -1.0], "coverage": 57.0}),
+    "negative coverage": (True, {"log_probs": [-1.0, -1.0], "coverage": -1.0}),
+    "log probabilities for a text": (False, {"log_probs": [-1.0]}),
+    "too long": (False, {"text": "a" * 1_000_001}),
+    "an unknown field": (False, {"text": "hello", "note": {"error": 1}}),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_slice_answer_that_is_none_to_its_request_is_named_and_asked_again(tmp_path: Path, case: str) -> None:
+    scored, answer = HOSTILE[case]
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS, **(SCORED if scored else {}))
+        run(params)
+        lines = slice_of(params).read_bytes().splitlines(keepends=True)
+        row = orjson.loads(lines[2]) | {"answer": answer, "answered": "2001-01-01T00:00:00+00:00"}
+        slice_of(params).write_bytes(b"".join([*lines[:2], orjson.dumps(row) + b"\n", *lines[3:]]))
+        counts, said = run(params)
+        assert counts.from_ledger == 3  # what was paid for stays, though the other says that it is earlier
+        slice_of(params).write_bytes(b"".join([*lines[:2], orjson.dumps(row) + b"\n", *lines[3:]]))
+        forget(params)
+        counts, said = run(params)
+    assert any("line 3 cannot be read; its answer will be asked for again" in line for line in said)
+    assert (counts.answered, counts.from_ledger) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("scored", "answer"), [(True, '{"log_probs":[-1.0]}'), (True, '{"text":"hello"}'), (False, '{"log_probs":[-1.0]}')]
+)
+def test_ledger_answer_to_another_kind_of_question_is_named_and_asked_again(
+    tmp_path: Path, scored: bool, answer: str
+) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS, **(SCORED if scored else {}))
+        run(params)
+        with Ledger(Store(tmp_path).ledger_database("toy")) as ledger:
+            ledger.base.execute("UPDATE answers SET answer = ? WHERE id = 2", (answer,))
+            ledger.base.execute("UPDATE answers SET answered = CAST(answered AS BLOB) WHERE id = 3")
+        slice_of(params).unlink()
+        counts, said = run(params)
+    assert (counts.answered, counts.from_ledger) == (3, 1)
+    assert sum("is malformed and will be asked for again" in line for line in said) == 2
+
+
+OPEN = {"keys": ["0" * 32], "id": "batch-1", "at": "2026-01-01T00:00:00+00:00"}
+NAME = "f" * 32
+
+
+def test_slice_line_of_a_batch_changes_no_batch_of_the_ledger_and_is_named(tmp_path: Path) -> None:
+    hostile = [{"batch": NAME, "merged": True}, {"batch": NAME, "id": "other"}, {"batch": "0" * 32, "keys": ["1" * 32]}]
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        run(params)
+        with Ledger(Store(tmp_path).ledger_database("toy")) as ledger:
+            ledger.note_batch(NAME, **OPEN)
+        before = slice_of(params).read_bytes()
+        for line in hostile:
+            slice_of(params).write_bytes(before + orjson.dumps(line) + b"\n")
+            _, said = run(params)
+            assert any("line 5 cannot be read" in sentence for sentence in said)
+        old_ledger(params, forgotten=False)
+        for line in hostile[:2]:  # in a ledger of version 0.1, too
+            slice_of(params).write_bytes(slice_of(params).read_bytes() + orjson.dumps(line) + b"\n")
+        assert ledgers.enter(params, "toy", slice_of(params), say=lambda line: None) == 0
+        with Ledger(Store(tmp_path).ledger_database("toy")) as ledger:
+            assert ledger.batches() == {NAME: OPEN}
+
+
+FACTS: list[dict[str, Any]] = [
+    {"keys": 5}, {"keys": ["evil"]}, {"keys": [], "id": "../evil"}, {"keys": [], "at": "\x1b[31mX"}, {"evil": 1},
+    {"merged": "yes"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("facts", FACTS)
+def test_ledger_of_version_0_1_with_a_malformed_batch_names_its_line(tmp_path: Path, facts: dict[str, Any]) -> None:
+    file = tmp_path / "old.jsonl"
+    lines = [{"batch": NAME, **facts}, {"batch": "0" * 32, **OPEN}, {"batch": "1" * 32, **OPEN}]
+    file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in [*lines, {"batch": "1" * 32, "merged": True}]))
+    params = toy_study.study(tmp_path, "http://127.0.0.1:1/v1", TEXTS)
+    said: list[str] = []
+    assert ledgers.enter(params, "toy", file, say=said.append) == 1 and "line 1 cannot be read" in said[-1]
+    with Ledger(Store(tmp_path).ledger_database("toy")) as ledger:
+        assert ledger.batches() == {"0" * 32: OPEN}
+
+
+@pytest.mark.parametrize("facts", ["no JSON", '{"keys":5}', "[1]", b"\xff"])
+def test_ledger_with_damaged_facts_of_a_batch_names_and_forgets_it(tmp_path: Path, facts: str | bytes) -> None:
+    with Server() as server:
+        settings: dict[str, Any] = {"batch_api": True, "batch_poll": 0.01, "chat": True}
+        params = toy_study.study(tmp_path, server.url, TEXTS, **settings)
+        for work in ("status", "run"):
+            with Ledger(Store(tmp_path).ledger_database("toy")) as ledger:
+                ledger.base.execute("INSERT INTO batches VALUES (?, ?)", (NAME, facts))
+            said: list[str] = []
+            if work == "status":
+                ledgers.status(params, said.append)
+            else:
+                counts, said = run(params)
+                assert counts.answered == 3
+            assert any(f"batch {NAME} is damaged and forgotten" in line for line in said)
+
+
 def test_slice_torn_at_its_end_loses_the_last_answer_alone(tmp_path: Path) -> None:
     with Server() as server:
         params = toy_study.study(tmp_path, server.url, TEXTS)
@@ -240,7 +350,7 @@ def test_server_is_named_without_credentials_and_query(monkeypatch: pytest.Monke
 # ---------------------------------------------------------------- version 0.1
 
 
-def old_ledger(params: Any) -> None:
+def old_ledger(params: Any, forgotten: bool = True) -> None:
     """Write the slice as version 0.1 wrote its ledger."""
     lines = []
     for line in slice_of(params).read_bytes().splitlines()[1:]:
@@ -248,7 +358,8 @@ def old_ledger(params: Any) -> None:
         row["key"] = Draw(Prompt("p", "g"), row["sample"], row["request"]).stream
         lines.append(orjson.dumps({name: row[name] for name in row if name not in ("version", "served_by")}))
     slice_of(params).write_bytes(b"\n".join(lines) + b"\n")
-    forget(params)
+    if forgotten:
+        forget(params)
 
 
 def test_ledger_of_version_0_1_is_neither_used_nor_lost_until_it_is_imported(tmp_path: Path) -> None:
@@ -396,3 +507,46 @@ def test_ledger_status_and_prune_say_what_is_there_and_remove_what_no_slice_uses
         assert "1 answers removed, 3 kept" in said[1]
         counts, _ = run(params)
         assert counts.from_ledger == 3
+
+
+DAMAGES: dict[str, Any] = {
+    "half": lambda lines: b"".join(lines)[: len(b"".join(lines)) // 2],
+    "fewer lines": lambda lines: b"".join(lines[:-1]),
+    "a line that is none": lambda lines: b"".join([*lines[:2], b"x\n", *lines[3:]]),
+    "one line twice": lambda lines: b"".join([*lines[:2], lines[1], *lines[3:]]),
+    "a header that is none": lambda lines: b"".join([b"x\n", *lines[1:]]),
+    "no header": lambda lines: b"".join(lines[1:]),
+    "another answer": lambda lines: b"".join([*lines[:2], lines[2].replace(b'"text"', b'"tex"')]),
+    "nothing left": lambda lines: lines[0],
+}
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, "folder", "pipe", "version 0.1"])
+def test_prune_with_a_damaged_slice_is_refused_and_names_it(tmp_path: Path, damage: str) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        run(params)
+    path = slice_of(params)
+    lines = path.read_bytes().splitlines(keepends=True)
+    if damage == "version 0.1":
+        old_ledger(params, forgotten=False)
+    else:
+        path.unlink()
+    if damage == "folder":
+        path.mkdir()
+    elif damage == "pipe":
+        os.mkfifo(path)
+    elif damage in DAMAGES:
+        path.write_bytes(DAMAGES[damage](lines))
+    for yes in (False, True):
+        with pytest.raises(LedgerError, match=r"data/ledger/toy/toy\.jsonl: (only \d|is no regular file)"):
+            ledgers.prune(params, "toy", yes=yes, say=lambda line: None)
+    said: list[str] = []
+    ledgers.status(params, said.append)  # nothing hangs
+    assert said[0].startswith("toy: 3 answers")
+    told = dict.fromkeys(("half", "fewer lines"), "which is damaged: it has 2 lines")
+    told |= dict.fromkeys(("folder", "pipe", "no header", "version 0.1"), "data/ledger/toy/toy.jsonl cannot be read")
+    assert told.get(damage, "") in said[-1]
+    if damage in ("folder", "pipe"):
+        with pytest.raises(LedgerError, match="is no regular file"):
+            run(params)

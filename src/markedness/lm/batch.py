@@ -12,16 +12,17 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
-from pydantic import BaseModel, StringConstraints, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
 from markedness.lm.openai_api import OpenAIServer
 from markedness.lm.redaction import LARGEST_ANSWER
 from markedness.lm.run import Run
+from markedness.lm.stored import Id
 from markedness.records import Completion
 
 T = TypeVar("T")
@@ -34,7 +35,6 @@ NOT_NOW = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
 """Why a batch is refused whose requests may be handed over again later."""
 MOST_PAGES = 100
 """Pages of the list of batches that are looked through."""
-Id = Annotated[str, StringConstraints(pattern=r"^[\w.:-]{1,200}$")]
 
 
 class _GoneError(ModelError):

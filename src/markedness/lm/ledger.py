@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -16,19 +16,17 @@ from typing import Any
 
 import numpy as np
 import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from markedness.lm import claims
 from markedness.lm.base import KEY_VERSION, Draw
 from markedness.lm.claims import KEYS_AT_ONCE, Claims
 from markedness.lm.database import Database, LedgerError
-from markedness.lm.redaction import LONGEST_ERROR
+from markedness.lm.stored import FIELDS, MAX_ANSWER, batch_facts, stored_completion, stored_time
 from markedness.records import Completion
 
 DIGEST = "S16"
 """NumPy type of a key: 16 bytes, written as 32 hexadecimal digits."""
-MAX_ANSWER = 1_000_000
-"""Bytes of one stored answer as JSON; a longer one is a failed request."""
 _SCHEMA = (
     """
 CREATE TABLE answers (
@@ -50,8 +48,9 @@ _EARLIER = (
     f"WHERE ({_ERROR.format('excluded.')}, excluded.answered, excluded.asked, excluded.answer) "
     f"< ({_ERROR.format('')}, answered, asked, answer)"
 )
-_FIELDS = tuple(field.name for field in fields(Completion))
-_ANSWER = TypeAdapter(Completion)
+
+_TEXTS = " AND ".join(f"typeof({name}) = 'text'" for name in ("served_by", "request", "answer", "asked", "answered"))
+"""Whether a row holds what its table says: SQLite takes bytes anywhere."""
 
 Row = tuple[bytes, str, int, str, str, str, str]
 """key, served_by, sample, request, answer, asked, answered."""
@@ -76,6 +75,8 @@ def summary(path: Path) -> Summary | None:
 
     A pulled study has them too: they are in the first line of ``data/ledger/<audit>/<model>.jsonl``.
     """
+    if not path.is_file():
+        return None
     try:
         with path.open("rb") as file:
             header = orjson.loads(file.readline(MAX_ANSWER))["ledger"]
@@ -122,15 +123,18 @@ class Ledger(Database):
         """Whether there is an answer to each of these keys: the first array of `look_up`."""
         return self.look_up(digests)[0]
 
-    def look_up(self, digests: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def look_up(self, digests: np.ndarray, scored: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Which of these keys have an answer, and which of the answers were paid for but are empty.
 
-        Every answer that is found is checked: a malformed one is named in ``faults``, removed, and counts as missing.
+        Every answer that is found is checked: a malformed one, or one to another kind of question, is named in
+        ``faults``, removed, and counts as missing.
 
         Parameters
         ----------
         digests
             Keys, shape (n,), type `DIGEST`.
+        scored
+            How many ln probabilities each asks for, shape (n,); 0: a text. None: unknown.
 
         Returns
         -------
@@ -146,11 +150,13 @@ class Ledger(Database):
             for start in range(0, len(keys), KEYS_AT_ONCE):
                 some = keys[start : start + KEYS_AT_ONCE]
                 marks = ",".join("?" * len(some))
-                rows = self.base.execute(f"SELECT key, answer FROM answers WHERE key IN ({marks})", some)
+                rows = self.base.execute(f"SELECT key, answer, {_TEXTS} FROM answers WHERE key IN ({marks})", some)
                 at = {key: index for index, key in enumerate(some, start=start)}
-                for key, answer in rows:
+                for key, answer, texts in rows:
                     try:
-                        completion = stored_completion(answer)
+                        completion = stored_completion(
+                            answer if texts else None, None if scored is None else scored[at[key]]
+                        )
                     except ValueError:
                         self.faults.append(f"{self.path}: answer {key.hex()} is malformed and will be asked for again")
                         malformed.append(key)
@@ -185,7 +191,7 @@ class Ledger(Database):
             With the reason: the answer is longer than `MAX_ANSWER`, or is no text that UTF-8 can hold.
         """
         now = datetime.now(UTC)
-        given = ((name, getattr(answer, name)) for name in _FIELDS)
+        given = ((name, getattr(answer, name)) for name in FIELDS)
         try:
             content = orjson.dumps(
                 {name: value for name, value in given if value is not None and value != ()},
@@ -290,10 +296,17 @@ class Ledger(Database):
     # ---------------------------------------------------------------- batches, and slices that were entered
 
     def batches(self) -> dict[str, dict[str, Any]]:
-        """Facts of each open batch of a Batch endpoint, by its name."""
+        """Facts of each open batch by its name; a damaged one is forgotten and named in ``faults``."""
         with self.reported():
             rows = self.base.execute("SELECT name, facts FROM batches").fetchall()
-        return {name: orjson.loads(facts) for name, facts in rows}
+        known = {}
+        for name, facts in rows:
+            try:
+                known[name] = batch_facts(facts)
+            except (ValueError, TypeError):
+                self.drop_batch(name)
+                self.faults.append(f"{self.path}: batch {name} is damaged and forgotten; it may be paid for twice")
+        return known
 
     def note_batch(self, name: str, **facts: Any) -> None:
         """Add what is now known of one batch; it is in the database when this returns."""
@@ -324,21 +337,3 @@ def _keys(digests: np.ndarray) -> list[bytes]:
     """The keys as bytes; iterating over the array would drop zero bytes at their ends."""
     raw = digests.tobytes()
     return [raw[start : start + 16] for start in range(0, len(raw), 16)]
-
-
-def stored_time(moment: datetime) -> str:
-    """A moment as rows have it: UTC, so that text order is order in time."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds")
-
-
-def stored_completion(answer: str | bytes | None) -> Completion:
-    """A stored answer, or that it is empty though paid for, every field checked; ValueError where it is neither."""
-    try:
-        completion = _ANSWER.validate_json(answer or b"", strict=True)
-    except ValidationError as error:
-        raise ValueError("malformed answer") from error
-    if completion.paid_empty and len(completion.error or "") <= LONGEST_ERROR:
-        return completion
-    if completion.error is not None or (completion.text is None and not completion.log_probs):
-        raise ValueError("neither text nor log probabilities")
-    return completion

@@ -70,7 +70,10 @@ class Plan:
         self.keys, self.first, self.unique, self.copies = np.unique(
             np.frombuffer(bytes(digests), dtype=DIGEST), return_index=True, return_inverse=True, return_counts=True
         )
-        self.found, self.empty = ledger.look_up(self.keys)
+        scored = np.array([1 if one.perplexity else len(one.candidates) for one in prompts], dtype=np.int64)
+        self.scored = scored[self._prompt(self.first)]
+        """Of each distinct draw: how many ln probabilities it asks for."""
+        self.found, self.empty = ledger.look_up(self.keys, self.scored)
         """Of each distinct draw: whether the ledger has its answer; whether that is paid for but empty."""
         self.failures: dict[int, Completion] = {}
         """Distinct draw -> how it ended without an answer."""
@@ -170,7 +173,7 @@ class Plan:
 
     def look_again(self, missing: np.ndarray, counts: Counts) -> None:
         """Take what other processes have answered meanwhile."""
-        self.found[missing], self.empty[missing] = self.ledger.look_up(self.keys[missing])
+        self.found[missing], self.empty[missing] = self.ledger.look_up(self.keys[missing], self.scored[missing])
         self._count_found(missing, counts)
 
 

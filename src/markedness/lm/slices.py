@@ -17,13 +17,16 @@ from typing import Any
 
 import numpy as np
 import orjson
+from pydantic import TypeAdapter
 
 from markedness.lm.base import KEY_VERSION, draw_keys
 from markedness.lm.database import LedgerError
-from markedness.lm.ledger import DIGEST, MAX_ANSWER, Ledger, Row, stored_completion, stored_time
+from markedness.lm.ledger import DIGEST, Ledger, Row, summary
+from markedness.lm.stored import FIELDS, MAX_ANSWER, Key, batch_facts, scored_of, stored_completion, stored_time
 
 _AT_ONCE = 10_000
 """Rows in one transaction."""
+_NAME = TypeAdapter(Key)
 _LONGEST_LINE = 16 * MAX_ANSWER
 """Bytes of a line; a longer one is skipped as unreadable."""
 
@@ -40,6 +43,10 @@ class Entered:
     """Rows of version 0.1 whose server is unknown; they were not entered."""
     faults: list[str] = field(default_factory=list)
     """One sentence for each line that could not be read."""
+    batches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Facts of batches that a ledger of version 0.1 was waiting for, by their names."""
+    version: int = 1
+    """2 where there is a header, or a row of version 2."""
 
 
 def write(ledger: Ledger, path: Path, digests: np.ndarray) -> None:
@@ -83,6 +90,7 @@ def _line(row: Row) -> bytes:
 
 def digest(path: Path) -> bytes:
     """Hash of a file's content."""
+    _check_file(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
 
@@ -90,8 +98,8 @@ def digest(path: Path) -> bytes:
 def enter(ledger: Ledger, path: Path, adopt: Adopt = lambda request: None) -> Entered:
     """Enter the rows of a slice, or of a ledger of version 0.1, unless this content was entered before.
 
-    A line that cannot be read, or whose key is not that of its request, is skipped and named. Of two answers to one
-    request the earlier is kept.
+    A line that cannot be read, or whose key or answer is not that of its request, is skipped and named. Of two answers
+    to one request the earlier is kept. What the ledger knows of a batch stays.
     """
     entered = Entered()
     try:
@@ -99,7 +107,7 @@ def enter(ledger: Ledger, path: Path, adopt: Adopt = lambda request: None) -> En
         if ledger.has_entered(content):
             return entered
         rows: list[Row] = []
-        for row in _rows(ledger, path, entered, adopt):
+        for row in _rows(path, entered, adopt):
             rows.append(row)
             if len(rows) == _AT_ONCE:
                 _add(ledger, rows)
@@ -108,6 +116,9 @@ def enter(ledger: Ledger, path: Path, adopt: Adopt = lambda request: None) -> En
         return entered
     except OSError as error:
         raise LedgerError(f"{path}: cannot be read ({error.strerror}); make it a readable file") from error
+    known = ledger.batches() if entered.batches else {}
+    for name in entered.batches.keys() - known.keys():
+        ledger.note_batch(name, **entered.batches[name])
     if not entered.unknown and not entered.faults:
         ledger.note_entered(content)
     return entered
@@ -119,22 +130,20 @@ def _add(ledger: Ledger, rows: list[Row]) -> None:
     rows.clear()
 
 
-def _rows(ledger: Ledger, path: Path, entered: Entered, adopt: Adopt) -> Iterator[Row]:
+def _rows(path: Path, entered: Entered, adopt: Adopt) -> Iterator[Row]:
     for number, line in _lines(path):
         try:
             content = orjson.loads(line)
             if "ledger" in content:
+                entered.version = KEY_VERSION
                 continue
-            if "batch" in content:  # version 0.1
-                name = str(content.pop("batch"))
-                if content.get("merged"):
-                    ledger.drop_batch(name)
-                else:
-                    ledger.note_batch(name, **content)
+            if "batch" in content:
+                _note_batch(content, entered)
                 continue
             version = content.get("version", 1)
             if version not in (1, KEY_VERSION):
                 raise LedgerError(f"{path}: line {number} is of format version {version}; install a newer markedness")
+            entered.version = max(entered.version, version)
             row = _row(content, adopt)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError):  # the last: year 9999 beyond UTC
             entered.faults.append(f"{path}: line {number} cannot be read; its answer will be asked for again")
@@ -144,9 +153,29 @@ def _rows(ledger: Ledger, path: Path, entered: Entered, adopt: Adopt) -> Iterato
             continue
         entered.rows += 1
         yield row
+    if entered.version > 1:
+        entered.batches.clear()  # of rows of version 0.1 alone
+
+
+def _note_batch(content: dict[str, Any], entered: Entered) -> None:
+    """What a ledger of version 0.1 says of a batch, every field checked. ValueError."""
+    name, merged = _NAME.validate_python(content.pop("batch")), content.pop("merged", False)
+    if entered.version > 1 or not isinstance(merged, bool):
+        raise ValueError("no batch of version 0.1")
+    facts = batch_facts(entered.batches.get(name, {}) | content)
+    entered.batches[name] = facts
+    if merged:
+        del entered.batches[name]
+
+
+def _check_file(path: Path) -> None:
+    """LedgerError for a pipe or a device, which may never end."""
+    if path.exists() and not path.is_file():
+        raise LedgerError(f"{path}: is no regular file; move it away")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    _check_file(path)
     with path.open("rb") as file:
         number = 0
         while line := file.readline(_LONGEST_LINE):
@@ -178,23 +207,34 @@ def _row(content: Mapping[str, Any], adopt: Adopt) -> Row | None:
         if known is None:
             return None
         served_by, key = known, draw_keys(known, request, range(sample, sample + 1))
-    if not isinstance(content["answer"], dict):
+    if not isinstance(content["answer"], dict) or not content["answer"].keys() <= set(FIELDS):
         raise ValueError("no answer")
     answer = orjson.dumps(content["answer"], option=orjson.OPT_SORT_KEYS)
-    stored_completion(answer)
+    if len(answer) > MAX_ANSWER:
+        raise ValueError("an answer of too many bytes")
+    stored_completion(answer, scored_of(request))
     asked, answered = (stored_time(datetime.fromisoformat(content[name])) for name in ("asked", "answered"))
     return key, served_by, sample, sorted_request.decode(), answer.decode(), asked, answered
 
 
+def length(path: Path) -> int:
+    """How many lines a slice has, its header apart."""
+    return max(0, sum(1 for _ in _lines(path)) - 1)
+
+
 def keys(path: Path) -> np.ndarray:
-    """The keys of a slice, shape (n,), type `DIGEST`; lines that cannot be read have none."""
-    found = bytearray()
-    for _, line in _lines(path):
-        try:
-            content = orjson.loads(line)
-            key = bytes.fromhex(content["key"]) if "version" in content else b""
-        except (ValueError, TypeError, KeyError):
-            continue
-        if len(key) == 16:
-            found += key
-    return np.frombuffer(bytes(found), dtype=DIGEST)
+    """The keys of a slice, shape (n,), type `DIGEST`; LedgerError where not all of it can be read."""
+    entered = Entered()
+    try:
+        found = {row[0] for row in _rows(path, entered, lambda request: None)}
+    except OSError as error:
+        raise LedgerError(f"{path}: cannot be read ({error.strerror}); make it a readable file") from error
+    header = summary(path)
+    said = header.answers if header else len(found)
+    if entered.faults or entered.unknown or len(found) < said or (header is None and entered.version > 1):
+        raise LedgerError(
+            f"{path}: only {len(found):,} of its answers can be read"
+            + (f", its first line says {header.answers:,}" if header else "")
+            + ", so nothing is removed that it may use; fetch it again ('dvc checkout' or 'dvc pull'), or run generate"
+        )
+    return np.frombuffer(b"".join(sorted(found)), dtype=DIGEST)

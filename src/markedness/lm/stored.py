@@ -1,0 +1,84 @@
+"""What a row of the ledger must be: everything that was written by somebody else, or long ago, is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from markedness.lm.redaction import LONGEST_ERROR
+from markedness.records import Completion
+
+MAX_ANSWER = 1_000_000
+"""Bytes of one stored answer as JSON; a longer one is a failed request."""
+FIELDS = tuple(field.name for field in fields(Completion))
+"""Of an answer."""
+_ANSWER = TypeAdapter(Completion)
+_ROUNDING = 1e-3
+"""A ln probability or coverage may be so much above its bound."""
+Key = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+Id = Annotated[str, StringConstraints(pattern=r"^[\w.:-]{1,200}$")]
+
+
+def stored_time(moment: datetime) -> str:
+    """A moment as rows have it: UTC, so that text order is order in time."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def stored_completion(answer: str | bytes | None, scored: int | None = None) -> Completion:
+    """A stored answer, or that it is empty though paid for, every field checked; ValueError where it is neither.
+
+    Parameters
+    ----------
+    scored
+        How many ln probabilities were asked for; 0: a text was; None: unknown.
+    """
+    try:
+        completion = _ANSWER.validate_json(answer or b"", strict=True)
+    except ValidationError as error:
+        raise ValueError("malformed answer") from error
+    if completion.paid_empty and len(completion.error or "") <= LONGEST_ERROR:
+        return completion
+    if completion.error is not None or (completion.text is None and not completion.log_probs):
+        raise ValueError("neither text nor log probabilities")
+    known = [value for value in (*completion.log_probs, (completion.coverage or 0) - 1) if value is not None]
+    if not all(value <= _ROUNDING for value in known) or (completion.coverage or 0) < 0:
+        raise ValueError("no probabilities")
+    if len(completion.reasons) not in (0, len(completion.log_probs)):
+        raise ValueError("reasons of other candidates")
+    if scored is not None and (len(completion.log_probs) != scored if scored else completion.text is None):
+        raise ValueError("an answer to another question")
+    return completion
+
+
+def scored_of(request: Mapping[str, Any]) -> int | None:
+    """How many ln probabilities a stored request asks for, 0 for a text; None where a backend of others words it."""
+    candidates = request.get("candidates")
+    if isinstance(candidates, list) and candidates:
+        return len(candidates)
+    if request.get("perplexity") is True:
+        return 1
+    return 0 if request.keys() & {"temperature", "body"} else None  # what servers and local models are asked for texts
+
+
+class BatchFacts(BaseModel):
+    """What the ledger knows of an open batch of a Batch endpoint."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    keys: list[Key] = Field(default_factory=list)
+    id: Id | None = None
+    """None until the endpoint has said it."""
+    at: str | None = Field(default=None, pattern=r"^[0-9T:.+Z-]{1,40}$")
+
+
+def batch_facts(content: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of a batch, checked; ValueError."""
+    if isinstance(content, str):
+        facts = BatchFacts.model_validate_json(content)
+    else:
+        facts = BatchFacts.model_validate(dict(content))
+    return facts.model_dump(exclude_none=True)
