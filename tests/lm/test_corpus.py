@@ -265,6 +265,13 @@ def test_read_corpus_with_codes_of_an_axis_that_others_use_says_so_in_a_note(tmp
         read_with(tmp_path, AXES, **none_used)
 
 
+def test_summary_without_columns_of_axes_says_nothing_where_another_column_names_the_group(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("text\nx\n", encoding="utf-8")
+    columns = CorpusColumns(required=("text",), axes="none")
+    found = corpus.read_corpus(CorpusSource(path="texts.csv"), tmp_path, "models.m.knowledge", AXES, columns)
+    assert not [line for line in found.summary(found.rows["group"], AXES) if "nothing is said" in line]
+
+
 # ---------------------------------------------------------------- cells are text as the file has it
 
 LONG = 1234567890123456000

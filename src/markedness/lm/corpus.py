@@ -32,7 +32,7 @@ class Corpus:
     first_rows: tuple[int, ...]
     """Place in ``rows`` of the first row of each file."""
     absent: tuple[str, ...]
-    """Axes without a column."""
+    """Axes without a column; none where another column names the group."""
     unused: tuple[str, ...]
     """Codes of an axis that no row has, each as a sentence."""
 
@@ -121,9 +121,8 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
         _check_values(found[axis], axis, axes, where, source, lambda row: _place(files, first_rows, row))
     order = [name for name in (*axes, *columns.required, *columns.optional) if name in found]
     rows = pd.DataFrame({name: found[name] for name in order}, index=table.index)
-    return Corpus(
-        _as_generations(rows, axes), files, first_rows, tuple(sources.absent), tuple(sentence for sentence, _ in unused)
-    )
+    absent = () if columns.axes == "none" else tuple(sources.absent)
+    return Corpus(_as_generations(rows, axes), files, first_rows, absent, tuple(sentence for sentence, _ in unused))
 
 
 def _as_generations(rows: pd.DataFrame, axes: Axes) -> pd.DataFrame:

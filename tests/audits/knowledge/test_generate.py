@@ -206,3 +206,41 @@ def test_complete_corpus_gives_published_triples_the_columns_of_a_crawl(stimuli:
     assert named["crawl"].tolist() == ["a", "b"] and named["planned"].tolist() == [1, 1]
     with pytest.raises(AuditError, match="the column 'crawl' of the corpus is empty in 1 rows"):
         generate.complete_corpus(rows.assign(crawl=["a", None]), stimuli, SMALL)
+
+
+def stored(**columns: list[str | None]) -> pd.DataFrame:
+    """Four published triples, two of each subject."""
+    rows = pd.DataFrame({"subject": ["Sailors", "Bakers"] * 2, "predicate": "love", "object": ["a", "b", "c", "d"]})
+    rows = rows.assign(prompt_id="", group="", sample=0, prompt="", text="", finish_reason=pd.NA, error=pd.NA)
+    return rows.assign(**columns)
+
+
+def test_complete_corpus_with_arms_analyses_the_one_of_params_in_any_order(stimuli: FolderStimuli) -> None:
+    rows = stored(arm=["none", "none", "both", "both"])
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0]):
+        made = generate.complete_corpus(rows.iloc[order], stimuli, SMALL)
+        assert set(made.loc[made["analysed"], "text"]) == {"c", "d"}
+    chosen = generate.complete_corpus(rows, stimuli, SMALL.model_copy(update={"arms": ("none", "both")}))
+    assert set(chosen.loc[chosen["analysed"], "text"]) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("arms", "sentence"),
+    [
+        ([None, "both", "both", "both"], r"the column 'arm' of the corpus is empty in 1 rows"),
+        (["", "both", "both", "both"], r"the column 'arm' of the corpus is empty in 1 rows"),
+        (["none", "initial"] * 2, r"no row of the corpus has the arm 'both', which is analysed; its arms are initial, none"),
+    ],
+)  # fmt: skip
+def test_complete_corpus_without_the_arm_of_a_row_or_of_params_says_so(
+    stimuli: FolderStimuli, arms: list[str | None], sentence: str
+) -> None:
+    rows = stored(arm=arms).astype({"arm": "string"})
+    with pytest.raises(AuditError, match=sentence):
+        generate.complete_corpus(rows, stimuli, SMALL)
+
+
+def test_complete_corpus_keeps_given_prompt_ids(stimuli: FolderStimuli) -> None:
+    rows = stored().assign(prompt_id=["mine", "mine", "", ""])
+    made = generate.complete_corpus(rows, stimuli, SMALL)
+    assert made["prompt_id"].tolist() == ["mine", "mine", "trade/0/corpus", "trade/0/corpus"]

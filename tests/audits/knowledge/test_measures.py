@@ -219,6 +219,7 @@ def test_augmentation_effect_is_found_where_it_is_planted(cleaned: Cleaned) -> N
     assert set(effects.index) == {"initial", "both"}
     assert (effects["ci_low"] > 0).all() and (effects[["p", "p_adjusted", "p_published"]] < 0.01).all(axis=None)
     assert made.tables["regard"]["n"].eq(36).all()  # only the first arm is analysed
+    assert any(note.startswith("The arm analysed is both, ") and "none (" in note for note in made.notes)
 
 
 def test_judge_scorer_reads_the_models_own_judgments(cleaned: Cleaned) -> None:

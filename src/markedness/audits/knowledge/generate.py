@@ -238,5 +238,5 @@ class _Crawl:
 
 
 def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.DataFrame:
-    """Give published triples the columns of a crawl: class and reference by their subject."""
-    return as_crawl(rows, classes(stimuli, params.axes), " ".join(params.invalid_words))
+    """Give published triples the columns of a crawl: class and reference by their subject, the first arm analysed."""
+    return as_crawl(rows, classes(stimuli, params.axes), " ".join(params.invalid_words), params.arms)

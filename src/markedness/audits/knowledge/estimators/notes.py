@@ -18,7 +18,7 @@ _JUDGE = "Regard is the audited model's own judgment of its triples."
 def notes(triples: pd.DataFrame, classes: list[SubjectClass], tables: dict[str, pd.DataFrame]) -> list[str]:
     """Exclusions, small n, what was not estimated and why, and who scored; each sentence once."""
     crawl = tables["crawl"]
-    found = _crawl_notes(crawl[crawl["analysed"]])
+    found = [*_arm_notes(crawl), *_crawl_notes(crawl[crawl["analysed"]])]
     for one in classes:
         if one.topic_counts is None and len(one.rows):
             found.append(
@@ -43,6 +43,19 @@ def notes(triples: pd.DataFrame, classes: list[SubjectClass], tables: dict[str, 
         elif scorer.startswith("judge"):
             found.append(_JUDGE)
     return list(dict.fromkeys(found))
+
+
+def _arm_notes(crawl: pd.DataFrame) -> list[str]:
+    """Which arm the Scores are of, where there are several."""
+    arms = crawl.groupby("arm", sort=True)["asked"].sum()
+    analysed = sorted(crawl.loc[crawl["analysed"], "arm"].unique())
+    others = [f"{arm} ({asked})" for arm, asked in arms.items() if arm not in analysed]
+    if not others:
+        return []
+    return [
+        f"The arm analysed is {', '.join(analysed)}, the first of knowledge.generate.arms; answers of other arms are in "
+        f"the comparison of arms alone: {', '.join(others)}."
+    ]
 
 
 def _crawl_notes(crawl: pd.DataFrame) -> list[str]:
