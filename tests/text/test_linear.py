@@ -80,6 +80,12 @@ def refusals(text: str) -> None:
     is_refusal(pd.Series([text]))
 
 
+def reasoning(text: str) -> None:
+    from markedness.text.answers import answers
+
+    answers(pd.Series([text]))
+
+
 def categories(text: str) -> None:
     from markedness.audits.homogeneity.language.categories import response_categories, word_counts
 
@@ -192,19 +198,24 @@ _PROMPTS = "audits/personas/design/corpus_prompts.py"
 READERS = {
     "judgments": Reader(
         judgments,
-        tuple(f"{_JUDGMENTS}:{name}" for name in ("_THINKING", "_OBJECT", "_PAIR", "_LINE", "_ONE", "_index")),
+        tuple(f"{_JUDGMENTS}:{name}" for name in ("_OBJECT", "_PAIR", "_LINE", "_ONE", "_index")),
         ('{"i": 1, "y": 0}', '{"i', "{'y': \"", "**1.** ", "Text 3 - ", "Answer: ", "<think>", "1: answer: _yes_"),
     ),
     "triples": Reader(
         triples,
         (f"{_TRIPLES}:_ANSWER", f"{_TRIPLES}:_NEXT", f"{_TRIPLES}:_SENTENCE_END", f"{_TRIPLES}:_BULLET",
          f"{_TRIPLES}:_triple", *[f"{_TRIPLES}:_without_echo"] * 2, f"{_TRIPLES}:read_list",
-         f"{_TRIPLES}:read_judgment"),
-        ("Q: Old Sailors # love A: the sea.", "but, Old Sailors # ", " and ", '." '),
+         f"{_TRIPLES}:_LABEL", f"{_TRIPLES}:_NEGATION", f"{_TRIPLES}:_CLAUSE_END"),
+        ("not negative ", "rather than ", "Q: Old Sailors # love A: the sea.", "but, Old Sailors # ", " and ", '." '),
     ),
     "echoed predicate": Reader(echoed_predicate, units=FEW),
     "refusals": Reader(refusals, ("text/refusals.py:_OPENING",), ("I'm sorry, but I ", "as an ai", "I can not ")),
-    "categories": Reader(categories, ("audits/homogeneity/language/categories.py:_WORD",)),
+    "categories": Reader(categories),
+    "reasoning": Reader(
+        reasoning,
+        ("text/answers.py:_CLOSING", "text/answers.py:_OPENING"),
+        ("<think>", "</think>", "</think ", "<|channel|>", "\u0915\u200d", "e\u0301\u00ad"),
+    ),
     "tokens": Reader(tokens, (), ("don't", "İ", "\u0939\u093f")),
     "removed strings": Reader(removed_strings, (f"{_PERSONAS}/tokens.py:without_strings",) * 2, ("a latina ",)),
     "lexicons": Reader(lexicons, (), ("dark-skinned",)),

@@ -53,6 +53,7 @@ def answers(text: str, n: int = 3, cut: bool = False) -> list[int | None]:
         ("no numbers", "0\n1\n1", [None, None, None]),
         ("decimals", "1.0\n2.1\n3.1", [None, None, None]),
         ("thinking", f'<think>{{"i": 1, "y": 1}}</think>{GOOD}', [0, 1, 1]),
+        ("thinking, opened by the prompt", f'So {{"i": 1, "y": 1}}?</think>{GOOD}', [0, 1, 1]),
         ("thinking torn", f"<think>{GOOD}", [None, None, None]),
         ("refusal", "I'm sorry, but I can't judge people by their names.", [None, None, None]),
         ("empty", "", [None, None, None]),

@@ -18,13 +18,15 @@ from markedness.records import AuditError, Status
         ("As an AI language model, I cannot guess.", "refusal"),
         ("📚", "ok"),  # cleans to "": a category of its own, flagged
         ("", "ok"),
+        ("<think>The bar exam, say.</think>SAT", "ok"),
+        ("<think>The bar", "unparsed"),  # nothing but reasoning: not the empty category
         (None, "failed"),
     ],
 )
 def test_clean_answer_gets_its_status(text: str | None, status: str) -> None:
     row = cleaned(exam_answers([text])).iloc[0]
     assert row["status"] == status
-    assert row["empty"] == (text in ("📚", ""))
+    assert row["empty"] == (text in ("📚", "", "<think>The bar"))
 
 
 def test_clean_answer_cut_off_failed_or_withheld_is_labelled() -> None:

@@ -71,6 +71,26 @@ def test_fold_drops_case_and_plural() -> None:
     assert fold("Buddhists") == fold("buddhist") == "buddhist"
 
 
-def test_read_judgment_takes_the_first_word_or_none() -> None:
-    assert read_judgment(" Negative. (not positive)") == "negative"
-    assert read_judgment("I cannot say") == ""
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        (" Negative. (not positive)", "negative"),
+        ("I cannot say", ""),
+        ("<think>It may sound negative.</think>\npositive", "positive"),
+        ("It may sound negative.\n</think>\npositive", "positive"),
+        ("It is not negative. Positive.", "positive"),
+        ("It is neutral, neither positive nor negative", "neutral"),
+        ("It isn’t really positive", ""),
+        ("non-negative", ""),
+        ("Negative, neutral or positive? Positive", ""),  # three labels, none of them clear
+        ("It speaks **negatively** of them", "negative"),
+    ],
+)
+def test_read_judgment_takes_the_one_label_that_is_given(text: str, label: str) -> None:
+    assert read_judgment(text) == label
+
+
+def test_read_triples_leaves_out_reasoning_and_composes() -> None:
+    assert read("<think>Hmm, they ask.</think> the cafe\u0301", "love")[1] == "the café"
+    assert read("Hmm, they ask\n</think>\nthe sea", "love")[1] == "the sea"
+    assert read("<think>Hmm, they", "love")[2] == "empty answer"

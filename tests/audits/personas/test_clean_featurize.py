@@ -31,6 +31,15 @@ def test_clean_labels_refusals_empty_and_missing_texts_and_copies() -> None:
     assert responses["duplicate"].tolist() == [False, True, False, False, False, False]
 
 
+def test_clean_reads_the_answer_after_reasoning_in_one_form() -> None:
+    texts = ["<think>Let me see.</think> A cafe\u0301", "A café", "Let me see.</think>A ca\u00adfé", "<think>Let"]
+    rows = pd.DataFrame({"text": texts, "prompt": "p", "prompt_id": "p", "group": "Black", "finish_reason": "stop"})
+    made = clean.clean(rows.assign(error=pd.NA), clean.Params())
+    assert made["answer"].fillna("").tolist() == ["A café"] * 3 + [""]
+    assert made["duplicate"].tolist() == [False, True, True, False]
+    assert made["status"].tolist() == ["ok"] * 3 + ["unparsed"]
+
+
 def test_featurize_leaves_out_what_is_excluded_and_keeps_the_row() -> None:
     table = generations([("Black", "man", "I am tall."), ("White", "man", "I cannot describe a person by race.")])
     assert features(table)["included"].tolist() == [True, False]

@@ -12,6 +12,7 @@ import pandas as pd
 from markedness.audits.annotation.design.texts import texts_of_batches
 from markedness.audits.annotation.language.judgments import Judgment, binary, read_numbered, read_one
 from markedness.records import Status, Strict, answerless_status
+from markedness.text.answers import answers
 from markedness.text.refusals import is_refusal
 
 
@@ -135,7 +136,7 @@ def _labelled(rows: pd.DataFrame, y: np.ndarray, reason: pd.Series) -> pd.DataFr
     if open_rows.any():
         texts = rows.loc[open_rows, "text"]
         said = texts.drop_duplicates().dropna()
-        declined = texts.isin(set(said[is_refusal(said.astype("string"))]))
+        declined = texts.isin(set(said[is_refusal(answers(said))]))
         cut = rows.loc[open_rows, "finish_reason"].eq("length").fillna(False)
         status[open_rows] = np.where(declined, Status.REFUSAL, np.where(cut, Status.TRUNCATED, Status.UNPARSED))
     return rows.assign(

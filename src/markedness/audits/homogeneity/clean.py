@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from markedness.audits.homogeneity.language.categories import response_categories, word_counts
 from markedness.records import AuditError, Status, Strict, answerless_status
+from markedness.text.answers import answers
 from markedness.text.refusals import is_refusal
 
 TEXT_WORDS = 10
@@ -75,7 +76,8 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     answers are divided into refusal, unparsed and, where the token limit cut them off, truncated; all are left out
     by default.
     """
-    answer = response_categories(generations["text"])
+    said = answers(generations["text"])
+    answer = response_categories(said)
     status = answerless_status(generations)
     _check_limits(params.word_limits, [str(cue) for cue in generations["prompt_id"].dropna().unique()])
     limit = generations["prompt_id"].map(params.word_limits).astype("Float64")
@@ -95,8 +97,11 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     open_rows = status.isna()
     status[open_rows] = Status.OK.value
     status[open_rows & long] = Status.UNPARSED.value
+    # Nothing follows the reasoning: no category, not the empty one.
+    thought = said.eq("").fillna(False) & generations["text"].astype("string").str.strip().ne("").fillna(False)
+    status[open_rows & thought.astype(bool)] = Status.UNPARSED.value
     status[open_rows & cut] = Status.TRUNCATED.value
-    says_no = is_refusal(generations["text"].astype("string").fillna("")).astype(bool)
+    says_no = is_refusal(said.fillna("")).astype(bool)
     refused = (declined & ~text) | ((long | text) & says_no)
     status[open_rows & refused] = Status.REFUSAL.value
     return generations.assign(answer=answer, status=status, empty=answer.eq("").fillna(False).astype(bool))

@@ -1,10 +1,11 @@
-"""Label refusals and duplicates; the text itself is left as it came."""
+"""Label refusals and duplicates; the text is kept as it came, beside the answer in it."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from markedness.records import Status, Strict, answerless_status
+from markedness.text.answers import answers
 from markedness.text.refusals import is_refusal
 
 
@@ -28,8 +29,9 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The same rows. ``answer``: the text without the space around it, missing where there is none. ``status``:
-        ok, refusal (see `markedness.text.refusals.is_refusal`), unparsed (an empty text), failed or unsupported.
+        The same rows. ``answer``: the text without reasoning and the space around it, in one Unicode form (see
+        `markedness.text.answers`), missing where there is none. ``status``: ok, refusal (see
+        `markedness.text.refusals.is_refusal`), unparsed (an empty text), failed or unsupported.
         A persona cut off by the token limit is ok, as published: its words count. ``duplicate``: whether the
         same text answers the same prompt for the same group in an earlier row; ``dropped``: whether the measures
         shall not use the row for that.
@@ -37,7 +39,7 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     responses = generations.copy()
     if "kind" not in responses:
         responses["kind"] = "persona"
-    texts = responses["text"].astype("string").str.strip()
+    texts = answers(responses["text"]).str.strip()
     responses["answer"] = texts.mask(texts.eq(""))
     status = answerless_status(responses)
     status = status.mask(status.isna() & is_refusal(responses["answer"]), Status.REFUSAL.value)

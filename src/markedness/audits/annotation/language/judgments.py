@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from markedness.text.answers import final_answer
+
 _YES = {"1", "yes", "true", "one"}
 _NO = {"0", "no", "false", "zero"}
-_THINKING = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL | re.IGNORECASE)
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _PAIR = re.compile(r"""\s*(["']?)(\w+)\1\s*:\s*("[^"]*"|'[^']*'|[^,"'{}\[\]\s]+)\s*""")
 # "3. 0", "3) yes", "3: 1", "Text 3 - no", "**3.** 1"; after a point a space, so that "1.0" is no answer
@@ -66,7 +67,7 @@ def read_one(text: str) -> Judgment:
 
     Accepted are 0 or 1 and the words for them, alone, after "Answer:", or as ``y`` of one JSON object.
     """
-    text = _THINKING.sub("", text).strip()
+    text = final_answer(text).strip()
     found = {y for index, y in _objects(text) if index in (None, 1)}
     if found:
         return Judgment(found.pop(), None) if len(found) == 1 and None not in found else Judgment(None, NOT_BINARY)
@@ -97,7 +98,7 @@ def read_numbered(text: str, n: int, cut: bool = False) -> list[Judgment]:
         missing when they differ; one outside 1..n is ignored, unless it shows that the numbering started
         elsewhere (0 is there and ``n`` is not, or ``n`` + 1 is there and 1 is not): then all are missing.
     """
-    text = _THINKING.sub("", text)
+    text = final_answer(text)
     found = [(index, y) for index, y in _objects(text) if index is not None]
     found = found or list(_list(text, cut))
     answers: dict[int, set[int | None]] = {}

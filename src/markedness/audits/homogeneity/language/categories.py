@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
 import pandas as pd
 
-_WORD = re.compile(r"\w+")
+from markedness.text.answers import JOINERS, plain
 
 
 def response_categories(texts: pd.Series) -> pd.Series:
-    """Lower-case each text and replace every run of punctuation, symbols, format characters and spaces by one space.
+    """Lower-case each text and replace every run of punctuation, symbols and spaces by one space.
 
-    Punctuation and symbols are the Unicode classes P* and S*, format characters are Cf and the variation selectors
-    U+FE00 to U+FE0F. Spaces at the ends are removed, so that an answer of emoji alone becomes "".
+    Punctuation and symbols are the Unicode classes P* and S*. Spaces at the ends are removed, so that an answer of
+    emoji alone becomes "". Before that texts are composed and lose what shows nothing, such as soft hyphens, so that
+    one word is one category however it was typed; see `markedness.text.answers.plain`.
 
     Parameters
     ----------
@@ -32,18 +32,28 @@ def response_categories(texts: pd.Series) -> pd.Series:
     """
     texts = texts.astype("string")
     unique = pd.Series(texts.dropna().unique(), dtype="object")
-    separators = str.maketrans({sign: " " for sign in set("".join(unique)) if _separates(sign)})
-    cleaned = {text: " ".join(text.lower().translate(separators).split()) for text in unique}
+    lowered = {text: plain(plain(text).lower()) for text in unique}
+    separators = str.maketrans({sign: " " for sign in set("".join(lowered.values())) if _separates(sign)})
+    cleaned = {text: " ".join(low.translate(separators).split()) for text, low in lowered.items()}
     return texts.map(cleaned, na_action="ignore").astype("string")
 
 
 def word_counts(texts: pd.Series) -> pd.Series:
-    """Number of runs of word characters in each text; <NA> for a missing text."""
+    """Number of runs of word characters in each text; <NA> for a missing text.
+
+    Word characters are letters and digits of any script with their marks (the vowel signs of Devanagari, accents that
+    have no composed form), "_", and the joiners of Persian and Indic words.
+    """
     texts = texts.astype("string")
-    counts = {text: len(_WORD.findall(text)) for text in texts.dropna().unique()}
+    unique = pd.Series(texts.dropna().unique(), dtype="object")
+    others = str.maketrans({sign: " " for sign in set("".join(unique)) if not _in_word(sign)})
+    counts = {text: len(text.translate(others).split()) for text in unique}
     return texts.map(counts, na_action="ignore").astype("Int64")
 
 
+def _in_word(sign: str) -> bool:
+    return unicodedata.category(sign)[0] in "LMN" or sign == "_" or sign in JOINERS
+
+
 def _separates(sign: str) -> bool:
-    category = unicodedata.category(sign)
-    return category[0] in "PS" or category == "Cf" or "︀" <= sign <= "️" or sign.isspace()
+    return unicodedata.category(sign)[0] in "PS" or sign.isspace()

@@ -10,12 +10,19 @@ from typing import Literal
 import pandas as pd
 
 from markedness.records import UNSUPPORTED, Completion, Prompt
+from markedness.text.answers import answers as final_answers
+from markedness.text.answers import final_answer, plain
 from markedness.text.refusals import is_refusal
 
 _ANSWER = re.compile(r"(?:^|\s|\b)[Aa]\s*:")
 _NEXT = re.compile(r"\n|\bQ\s*:|\s#")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”'’)]*\s+(?=[\"“'‘(]?[^\W\d_a-z])|\n")
 _BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d+[.):])\s*")
+_LABEL = re.compile(r"\b(negative|neutral|positive)(?:ly)?\b")
+_NEGATION = re.compile(
+    r"\b(?:not|no|non|never|nor|neither|cannot|without|hardly|(?:rather|instead|other)\s(?:than|of))\b|n't\b"
+)
+_CLAUSE_END = re.compile(r"[.,;:!?\n()\[\]—–]|\bbut\b")
 _EDGES = ' \t\r\n"“”.,;:!?…*_<>[]'
 
 
@@ -74,7 +81,7 @@ def read_triples(answers: pd.DataFrame) -> pd.DataFrame:
         triple, else "refusal", "empty answer", "no predicate", "no object" or "cut off"), ``cut``: the answer
         ended at the token limit within the object.
     """
-    text = answers["text"].astype("string").fillna("")
+    text = final_answers(answers["text"]).fillna("")
     finish = answers["finish_reason"].astype("string").fillna("")
     refused = is_refusal(text).astype(bool) | finish.eq("content_filter").to_numpy()
     rows = [
@@ -142,7 +149,8 @@ def _worded(text: str) -> bool:
 
 def read_list(text: str) -> list[str]:
     """The entries of a list as a model writes it: lines, bullets, numbers, or commas on one line."""
-    lines = [_BULLET.sub("", line) for line in text.splitlines() if line.strip()]
+    said = plain(final_answer(text))
+    lines = [_BULLET.sub("", line) for line in said.splitlines() if line.strip()]
     if len(lines) == 1:
         lines = re.split(r",\s*+(?:and\s++)?|(?<!\s)\s++and\s++", lines[0])
     entries = (line.split(":")[0].strip(_EDGES) for line in lines)
@@ -158,6 +166,16 @@ def fold(name: str) -> str:
 
 
 def read_judgment(text: str) -> str:
-    """The first of negative, neutral, positive that an answer names; "" for none."""
-    found = re.search(r"\b(negative|neutral|positive)(?:ly)?\b", text.casefold())
-    return found.group(1) if found else ""
+    """The one label, negative, neutral or positive, that an answer gives; "" for none or several.
+
+    Reasoning is left out (`markedness.text.answers.final_answer`). A label after a negation in its clause ("it is not
+    negative") is not given, and one that remains beside it is ("Positive, not negative"); no label is guessed from what
+    is denied.
+    """
+    given = set()
+    for clause in _CLAUSE_END.split(final_answer(text).casefold().replace("’", "'")):
+        denied = _NEGATION.search(clause)
+        for label in _LABEL.finditer(clause):
+            if denied is None or label.start() < denied.start():
+                given.add(label.group(1))
+    return given.pop() if len(given) == 1 else ""

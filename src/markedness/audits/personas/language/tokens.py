@@ -11,14 +11,14 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from markedness.text.answers import JOINERS
+
 Rule = Literal["published", "unicode"]
 
 _NOT_A_TO_Z = bytes(byte for byte in range(256) if byte != ord(" ") and not ord("a") <= byte <= ord("z"))
 _A_TO_Z_OUT = dict.fromkeys(range(ord("a"), ord("z") + 1))
 _APOSTROPHES = "'\u2019\u02bc\uff07"
 _HYPHENS = "-\u2010\u2011"
-_JOINERS = "\u200c\u200d"
-"""Zero-width, but part of the spelling in Persian and in Indic scripts."""
 
 
 def tokenize(texts: Iterable[str | None], rule: Rule = "published") -> list[str | None]:
@@ -62,12 +62,14 @@ def dropped_letters(texts: Iterable[str | None], rule: Rule = "published") -> tu
 
 
 def _published(text: str) -> str:
+    # composed first: a typed accent must not decide whether "jose" or "jos" is left
+    text = text if text.isascii() else unicodedata.normalize("NFC", text)
     return " ".join(text.lower().split()).encode("ascii", "ignore").translate(None, _NOT_A_TO_Z).decode("ascii")
 
 
 def _unicode(text: str) -> str:
     letters = unicodedata.normalize("NFC", " ".join(text.split())).lower().translate(_LETTERS)
-    return " ".join(word.strip("'-" + _JOINERS) for word in letters.split(" "))
+    return " ".join(word.strip("'-" + JOINERS) for word in letters.split(" "))
 
 
 class _Letters(dict[int, str | None]):
@@ -79,7 +81,7 @@ class _Letters(dict[int, str | None]):
             kept: str | None = "'"
         elif character in _HYPHENS:
             kept = "-"
-        elif character == " " or character in _JOINERS or unicodedata.category(character)[0] in "LM":
+        elif character == " " or character in JOINERS or unicodedata.category(character)[0] in "LM":
             kept = character
         else:
             kept = None

@@ -1,0 +1,67 @@
+"""The answer in what a model wrote: without its reasoning, and in one Unicode form."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pandas as pd
+
+_TAGS = "think|thinking|thoughts?|reasoning|reflection|scratchpad"
+_CLOSING = re.compile(rf"</(?:{_TAGS})\s*+>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>", re.IGNORECASE)
+_OPENING = re.compile(rf"<(?:{_TAGS})\s*+>|\[THINK\]|◁think▷|<\|channel\|>analysis<\|message\|>", re.IGNORECASE)
+JOINERS = "\u200c\u200d"
+"""Zero-width, but part of the spelling in Persian and in Indic scripts."""
+_FIRST_JOINING = "\u0590"
+"""From here on scripts spell words with joiners; in Latin, Greek and Cyrillic ones they show nothing."""
+
+
+def final_answer(text: str) -> str:
+    """What follows the reasoning of a model, "" where nothing does.
+
+    Everything before the last closing tag (``</think>`` and the like) is reasoning, with an opening tag or without one,
+    which chat templates may write into the prompt. So is what follows an opening tag that is never closed.
+    """
+    end = 0
+    for closing in _CLOSING.finditer(text):
+        end = closing.end()
+    opening = _OPENING.search(text, end)
+    return text[end:] if opening is None else text[end : opening.start()]
+
+
+def plain(text: str) -> str:
+    """A text in composed form (NFC) without format characters (Cf) and variation selectors.
+
+    So a word is the same however it was typed: with a combining accent, a soft hyphen, a zero-width space. Joiners stay
+    between letters of the scripts that spell with them.
+    """
+    if text.isascii():
+        return text
+    signs = set(text)
+    if unseen := {ord(sign): None for sign in signs if sign not in JOINERS and _shows_nothing(sign)}:
+        text = text.translate(unseen)
+    if signs.intersection(JOINERS):
+        text = "".join(
+            sign for place, sign in enumerate(text) if sign not in JOINERS or _joins(text[place - 1 : place + 2], place)
+        )
+    return unicodedata.normalize("NFC", text)
+
+
+def answers(texts: pd.Series) -> pd.Series:
+    """`plain` of the `final_answer` of each text; missing ones stay missing. Of type string, with their index."""
+    texts = texts.astype("string")
+    return texts.map(lambda text: plain(final_answer(text)), na_action="ignore").astype("string")
+
+
+def is_letter(sign: str) -> bool:
+    """Whether a character is a letter of any script, or a mark that belongs to one."""
+    return unicodedata.category(sign)[0] in "LM"
+
+
+def _shows_nothing(sign: str) -> bool:
+    return unicodedata.category(sign) == "Cf" or "\ufe00" <= sign <= "\ufe0f" or "\U000e0100" <= sign <= "\U000e01ef"
+
+
+def _joins(around: str, place: int) -> bool:
+    """Whether a joiner, given with the characters beside it, is part of a word."""
+    return place > 0 and len(around) == 3 and all(n >= _FIRST_JOINING and is_letter(n) for n in (around[0], around[2]))
