@@ -229,7 +229,7 @@ def test_complete_corpus_with_arms_analyses_the_one_of_params_in_any_order(stimu
     [
         ([None, "both", "both", "both"], r"the column 'arm' of the corpus is empty in 1 rows"),
         (["", "both", "both", "both"], r"the column 'arm' of the corpus is empty in 1 rows"),
-        (["none", "initial"] * 2, r"no row of the corpus has the arm 'both', which is analysed; its arms are initial, none"),
+        (["none", "initial"] * 2, r"no row .* has the arm 'both', which is analysed; its arms are initial, none"),
     ],
 )  # fmt: skip
 def test_complete_corpus_without_the_arm_of_a_row_or_of_params_says_so(

@@ -53,8 +53,8 @@ def _arm_notes(crawl: pd.DataFrame) -> list[str]:
     if not others:
         return []
     return [
-        f"The arm analysed is {', '.join(analysed)}, the first of knowledge.generate.arms; answers of other arms are in "
-        f"the comparison of arms alone: {', '.join(others)}."
+        f"The arm analysed is {', '.join(analysed)}, the first of knowledge.generate.arms; answers of other arms are "
+        f"in the comparison of arms alone: {', '.join(others)}."
     ]
 
 
