@@ -17,7 +17,7 @@ from markedness.lm.backends import Setting, backend
 from markedness.lm.base import LanguageModel, ModelError
 from markedness.lm.collect import ask
 from markedness.lm.config import CorpusModel, OpenAIModel, Price
-from markedness.lm.corpus import read_corpus
+from markedness.lm.corpus import content_order, read_corpus
 from markedness.lm.costs import BYTES_PER_TOKEN, BudgetTracker, cost, expected_tokens
 from markedness.lm.ledger import Ledger
 from markedness.lm.plan import Answers, Counts, Plan
@@ -96,7 +96,11 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
 
 
 def corpus_rows(params: Params, store: Store, audit: str, model: str, say: Report = _silent) -> pd.DataFrame:
-    """Texts that exist already, as generations; says which groups were found."""
+    """Texts that exist already, as generations; says which groups were found.
+
+    The order of rows in the file does not matter: they are put into one that their content decides, since stages number
+    rows and draws go by them.
+    """
     spec = audits.spec(audit)
     stage_params = params.stage(audit, "generate")
     source = params.model(model).source(audit)
@@ -104,12 +108,15 @@ def corpus_rows(params: Params, store: Store, audit: str, model: str, say: Repor
         return unsupported_generations(f"models.{model} names no texts for {audit}; add models.{model}.{audit}.path")
     axes = params.axes(audit)
     corpus = read_corpus(source, params.root, f"models.{model}.{audit}", axes, spec.corpus)
-    rows = corpus.rows
+    order = content_order(corpus.rows, axes)
+    rows = corpus.rows.iloc[order].reset_index(drop=True)
+    rows["sample"] = rows.groupby(["prompt_id", "group"], sort=False, dropna=False).cumcount()
     if spec.complete_corpus is not None:
         rows = spec.complete_corpus(rows, store.stimuli(audit), stage_params)
-    for sentence in corpus.summary(rows["group"], axes):
+    groups = rows["group"].set_axis(pd.Index(order[rows.index])).sort_index()
+    for sentence in corpus.summary(groups, axes):
         say(f"{audit} {model}: {sentence}")
-    return rows
+    return rows.reset_index(drop=True)
 
 
 def _say_unwatched(params: Params, audit: str, model: str, say: Report) -> None:

@@ -127,6 +127,14 @@ def test_read_corpus_with_the_other_normal_form_of_a_value_or_code_finds_it(
     assert mapped.rows["race"].tolist() == [ours, "White", ours] and not mapped.unused
 
 
+def test_read_corpus_composes_names_and_keeps_texts(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("text,race,name\nRene\u0301,White,Rene\u0301\n", encoding="utf-8")
+    columns = CorpusColumns(required=("text",), optional=("name",))
+    axes = {"race": AXES["race"]}
+    rows = corpus.read_corpus(CorpusSource(path="texts.csv"), tmp_path, "models.m.homogeneity", axes, columns).rows
+    assert rows.loc[0, ["text", "name"]].tolist() == ["Rene\u0301", "René"]
+
+
 def test_read_corpus_with_a_spelling_of_two_values_asks_for_a_mapping(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("text,race\nx,light\n", encoding="utf-8")
     axes = {"race": Axis(unmarked="W", values={"W": Value(aliases=("light",)), "A": Value(label="Light")})}

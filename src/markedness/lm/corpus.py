@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
@@ -18,6 +19,8 @@ from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, co
 
 MAX_CHARACTERS = 1_000_000
 """Longest text: a longer one is a broken file (a quote that is never closed), not an answer."""
+AS_WRITTEN = ("text", "prompt")
+"""Columns kept as the file has them; all others are composed (NFC), so that a name is one however it was typed."""
 GROUPS_NAMED = 40
 """Groups that `Corpus.summary` names."""
 
@@ -104,7 +107,7 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
         cells = table[theirs]
         _check_cells(cells, name, where, files, first_rows)
         found[name] = cells.astype("string")
-        if name in axes or name in source.values:
+        if name not in AS_WRITTEN:  # names, ids and labels are compared
             found[name] = found[name].str.normalize("NFC")
     unused = list(unused_codes(source, found, axes, files[0]))
     if faults := [sentence for sentence, is_fault in unused if is_fault]:
@@ -123,6 +126,29 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
     rows = pd.DataFrame({name: found[name] for name in order}, index=table.index)
     absent = () if columns.axes == "none" else tuple(sources.absent)
     return Corpus(_as_generations(rows, axes), files, first_rows, absent, tuple(sentence for sentence, _ in unused))
+
+
+def content_order(rows: pd.DataFrame, axes: Axes) -> NDArray[np.intp]:
+    """Places of the rows of a corpus in an order that their content decides, not that of the file.
+
+    By prompt and by the places of the axis values; within those by a hash of all columns, so that the order says
+    nothing of the answers. Equal rows are told apart by their number among their equals.
+
+    Parameters
+    ----------
+    rows
+        See `Corpus.rows`; ``sample``, which numbers rows in file order, is not read.
+    axes
+        The axes of the audit.
+    """
+    content = rows.drop(columns="sample").astype("string").fillna("")
+    hashed = pd.Series(pd.util.hash_pandas_object(content, index=False).to_numpy())
+    again = hashed.groupby(hashed).cumcount().to_numpy(dtype=np.uint64)
+    keys = [pd.util.hash_array(hashed.to_numpy() + again)]
+    for axis in reversed([name for name in axes if name in content]):
+        keys.append(pd.Index(list(axes[axis].values)).get_indexer(pd.Index(content[axis])))
+    keys.append(pd.factorize(content["prompt_id"], sort=True)[0])
+    return np.lexsort(keys)
 
 
 def _as_generations(rows: pd.DataFrame, axes: Axes) -> pd.DataFrame:

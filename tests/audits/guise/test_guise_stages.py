@@ -508,6 +508,58 @@ def test_complete_corpus_gives_stored_scores_the_columns_of_the_audit() -> None:
     assert made["marked"].tolist() == [True, False, True, False, False, True]
 
 
+def stored_scores(**columns: object) -> pd.DataFrame:
+    """Scores of two verbs, two texts each, in both guises, of two attributes after one prompt."""
+    rows = [
+        {"prompt_id": "T1", "group": guise, "guise": guise, "candidate": word, "verb": verb, "log_prob": f"-{n}",
+         "utterance": f"{guise} {verb} {n}", "sample": 0}
+        for guise in ("AAE", "SAE")
+        for word in ("lazy", "kind")
+        for verb in ("go", "see")
+        for n in (1, 2)
+    ]  # fmt: skip
+    return pd.DataFrame(rows).assign(**columns)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_complete_corpus_without_pairs_numbers_texts_alike_in_any_order(named: bool) -> None:
+    rows = stored_scores() if named else stored_scores().drop(columns="utterance")
+    for seed in range(5):
+        shuffled = rows.sample(frac=1, random_state=seed)
+        made = generate.complete_corpus(shuffled, STIMULI, generate.Params())
+        assert made["setting"].eq("unmatched").all() and made["pair"].nunique() == 4
+        # the number of a text is one verb of a guise, whatever the candidate
+        assert made.groupby(["group", "pair"])["cluster"].nunique().eq(1).all()
+        assert made.groupby(["group", "pair", "candidate"]).size().eq(1).all()
+        if named:
+            assert made.groupby(["group", "pair"])["log_prob"].nunique().eq(1).all()
+
+
+def test_complete_corpus_with_some_pairs_keeps_the_other_texts_apart() -> None:
+    rows = stored_scores().assign(pair=lambda t: (t["verb"] + t["log_prob"]).where(t["verb"].eq("go"), ""))
+    made = generate.complete_corpus(rows, STIMULI, generate.Params())
+    assert made.groupby("verb")["setting"].unique().str[0].to_dict() == {"go": "matched", "see": "unmatched"}
+    assert made.groupby("verb")["pairs"].unique().str[0].to_dict() == {"go": "corpus", "see": "corpus (unmatched)"}
+    assert made.groupby(["group", "pair"])["utterance"].nunique().eq(1).all() and made["pair"].nunique() == 4
+
+
+def test_complete_corpus_with_one_pair_of_several_verbs_says_so() -> None:
+    with pytest.raises(AuditError, match="the pair 'p' has texts of several verbs or clusters for AAE"):
+        generate.complete_corpus(stored_scores(pair="p"), STIMULI, generate.Params())
+
+
+def test_complete_corpus_of_matched_rows_without_a_pair_says_so() -> None:
+    with pytest.raises(AuditError, match="16 rows of the setting matched have no pair"):
+        generate.complete_corpus(stored_scores(setting="matched"), STIMULI, generate.Params())
+
+
+def test_complete_corpus_of_decisions_that_do_not_name_their_text_says_so() -> None:
+    decisions = {"prompt_id": "C1", "candidate": "convicted"}
+    rows = stored_scores(**decisions).drop(columns="utterance")
+    with pytest.raises(AuditError, match=r"several scores of the prompt 'C1' .* give the corpus a column pair or"):
+        generate.complete_corpus(rows, STIMULI, generate.Params())
+
+
 def test_complete_corpus_of_an_unknown_prompt_names_the_remedy() -> None:
     rows = pd.DataFrame(
         {"prompt_id": ["Z"], "group": ["AAE"], "guise": ["AAE"], "candidate": ["x"], "log_prob": ["-1"]}

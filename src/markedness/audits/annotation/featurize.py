@@ -26,7 +26,7 @@ class Params(Strict):
     """``annotation.featurize``."""
 
     duplicates: bool = True
-    """Count a judgment that was made before (a retry in stored data) too; false: the first one alone."""
+    """Count every judgment of a text that was judged several times (a retry in stored data); false: one of them."""
 
 
 class MatchError(AuditError):

@@ -13,6 +13,7 @@ import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 from markedness.audits.guise.design.guises import RULES
+from markedness.audits.guise.design.stored import with_pairs
 from markedness.audits.guise.design.tasks import Question, Task, questions
 from markedness.audits.guise.design.texts import TextReader, TextSource
 from markedness.records import AuditError, Axes, Axis, Completion, Prompt, Scalar, Stimuli, Strict, Value
@@ -155,13 +156,13 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     """Add the columns of the audit to stored scores: task and kind by prompt id, and which attribute is detrimental.
 
     Rows of a guise with a ``pair`` are meaning-matched unless ``setting`` says otherwise; rows without one are
-    numbered and treated as independent sets. A row without a guise is the neutral context of a decision. ``cluster``
-    or ``verb`` says which texts belong together.
+    numbered and treated as independent sets, see `markedness.audits.guise.design.stored.with_pairs`. A row without a
+    guise is the neutral context of a decision. ``cluster`` or ``verb`` says which texts belong together.
 
     Raises
     ------
     AuditError
-        For a prompt id of no task, or a corpus without guises.
+        For a prompt id of no task, a corpus without guises, or rows that do not say which text they are of.
     """
     tasks = questions(params.tasks, stimuli)
     task_of_prompt = {key: name for name, task in tasks.items() for key in task.templates}
@@ -180,20 +181,10 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     if guise.isna().all():
         raise AuditError(f"the corpus has no column {params.axis_name}; name theirs in columns.{params.axis_name}")
     rows["marked"] = guise.notna() & guise.ne("") & guise.ne(params.axis.unmarked)
-    paired = "pair" in rows
-    if not paired:
-        cell = ["task", "prompt_id", "group", "candidate"]
-        rows["pair"] = (rows.groupby(cell, dropna=False).cumcount() + 1).astype("string")
-    overt = rows["task"].map({name: bool(task.words) for name, task in tasks.items()})
-    if "setting" not in rows:
-        rows["setting"] = np.where(overt, "overt", "matched" if paired else "unmatched")
-    if "pairs" not in rows:
-        rows["pairs"] = np.where(overt, "overt", "corpus")
+    overt = rows["task"].map({name: bool(task.words) for name, task in tasks.items()}).astype(bool)
+    rows = with_pairs(rows, guise.fillna("").ne(""), overt)
     controls = {name: source.is_control for name, source in params.pairs.items()}
     rows["control"] = [controls.get(name, False) for name in rows["pairs"]]
-    clusters = [rows[column] for column in ("cluster", "verb") if column in rows]
-    rows["cluster"] = clusters[0].astype("string") if clusters else pd.Series(pd.NA, rows.index, "string")
-    rows["pair"] = rows["pairs"].astype("string") + "/" + rows["pair"].astype("string")
     named = zip(rows["task"], rows["candidate"], strict=True)
     columns = pd.DataFrame([tasks[task].candidate_columns.get(word, {}) for task, word in named], rows.index)
     return rows.join(columns.reindex(columns=["ratings_table", "detrimental"]))

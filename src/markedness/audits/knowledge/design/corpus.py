@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from markedness.audits.knowledge.design.subjects import label
@@ -34,6 +35,11 @@ def as_crawl(rows: pd.DataFrame, axes: Axes, invalid_words: str, arms: Sequence[
     arms
         ``knowledge.generate.arms``: the first is analysed, whatever the order of the rows. Without a column ``arm``
         all rows are.
+
+    Returns
+    -------
+    DataFrame
+        The same rows with their index, by class and subject in the order of ``axes``.
 
     Raises
     ------
@@ -77,7 +83,8 @@ def as_crawl(rows: pd.DataFrame, axes: Axes, invalid_words: str, arms: Sequence[
     made = full["class"].astype(str) + "/" + full["round"].astype(str) + "/" + full["strategy"].astype(str)
     given = rows["prompt_id"].astype("string").fillna("") if "prompt_id" in rows else made
     full["prompt_id"] = given.where(given.ne(""), made)
-    return full.drop(columns="object")
+    classes = full["class"].map({axis: number for number, axis in enumerate(axes)})
+    return full.drop(columns="object").iloc[np.lexsort((full["place"], classes))]
 
 
 def _arms(rows: pd.DataFrame, analysed: str) -> pd.Series:

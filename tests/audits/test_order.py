@@ -1,0 +1,86 @@
+"""The order of the rows of a corpus does not matter: every audit gives the same Scores for shuffled rows."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from markedness import audits, params, pipeline
+from markedness.store import Store
+
+RACES = ("White", "Black")
+AXES = {"race": {"unmarked": "White", "values": {"White": {}, "Black": {}}}}
+
+
+def personas(rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Any]]:
+    words = ["river", "book", "garden", "small", "music", "bread", "coffee", "walk", "brother", "window"]
+    rows = [
+        {"text": " ".join(rng.choice(words, 12)), "race": race, "prompt": f"p{prompt}"}
+        for race, prompt, _ in product(RACES, range(2), range(10))
+    ]
+    block = {"axes": AXES, "featurize": {"embeddings": None}, "evaluate": {"n_permutations": 99, "n_resamples": 99}}
+    return pd.DataFrame(rows), block
+
+
+def homogeneity(rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Any]]:
+    rows = [
+        {"text": str(rng.choice(["tea", "rum", "milk"])), "cue": cue, "race": race, "name": name and f"{race}{name}"}
+        for cue, race, name, _ in product(("sports", "exam"), RACES, ("", *"abcdefgh"), range(3))
+    ]  # fmt: skip
+    return pd.DataFrame(rows), {"axes": AXES, "evaluate": {"n_resamples": 99, "n_permutations": 99}}
+
+
+def guise(rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Any]]:
+    words = ("aggressive", "brilliant", "dirty", "lazy", "intelligent", "loud", "stupid", "kind", "rude", "musical")
+    rows = [
+        {"prompt_id": prompt, "candidate": word, "guise": side, "verb": f"{side} {verb}",
+         "log_prob": round(rng.normal(-8, 1), 3)}
+        for prompt, word, side, verb, _ in product(("T1", "T3"), words, ("AAE", "SAE"), range(6), range(2))
+    ]  # fmt: skip
+    return pd.DataFrame(rows), {}
+
+
+def knowledge(rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Any]]:
+    objects = ["kind people", "terrible criminals", "good neighbours", "lazy and stupid", "wonderful cooks"]
+    rows = [
+        {"subject": subject, "predicate": "are", "object": str(rng.choice(objects)), "arm": arm, "crawl": f"c{crawl}"}
+        for subject, arm, crawl, _ in product(("Bakers", "Sailors"), ("both", "none"), range(7), range(2))
+    ]
+    axes = {"trade": {"unmarked": "Bakers", "values": {"Bakers": {}, "Sailors": {}}}}
+    return pd.DataFrame(rows), {"axes": axes}
+
+
+def annotation(rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, Any]]:
+    rows = [
+        {"race": race, "task": task, "vignette": f"v{vignette}", "name": f"{race}{name}",
+         "pair": f"{vignette}/{name}", "y": int(rng.integers(2))}
+        for race, task, vignette, name in product(RACES, ("hireable", "criminal"), range(7), range(7))
+    ]  # fmt: skip
+    return pd.DataFrame(rows), {"axes": AXES}
+
+
+CORPORA = {"personas": personas, "homogeneity": homogeneity, "guise": guise, "knowledge": knowledge,
+           "annotation": annotation}  # fmt: skip
+
+
+@pytest.mark.parametrize("audit", sorted(CORPORA))
+def test_scores_of_shuffled_rows_are_the_same(audit: str, tmp_path: Path) -> None:
+    table, block = CORPORA[audit](np.random.default_rng(3))
+    table.to_csv(tmp_path / "file.csv", index=False)
+    table.sample(frac=1, random_state=1).to_csv(tmp_path / "shuffled.csv", index=False)
+    models = {name: {"backend": "corpus", audit: {"path": f"{name}.csv"}} for name in ("file", "shuffled")}
+    content = {"audits": [audit], "run": list(models), "seed": 1, "models": models, audit: block}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    study = params.load(tmp_path / "params.yaml")
+    for model, stage in product(models, audits.STAGES):
+        pipeline.STAGES[stage](study, audit, model, say=lambda _: None)
+    store = Store(tmp_path)
+    made = {model: pd.read_csv(store.results(audit, model) / "scores.csv") for model in models}
+    pd.testing.assert_frame_equal(made["file"], made["shuffled"])
+    assert made["file"]["p"].notna().any()
