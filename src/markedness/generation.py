@@ -23,7 +23,7 @@ from markedness.lm.ledger import Ledger
 from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress, Report, tell
 from markedness.params import Params
-from markedness.records import UNSUPPORTED, AuditError, Prompt
+from markedness.records import FILE_ROW, UNSUPPORTED, AuditError, Prompt
 from markedness.store import Store
 from markedness.tables import completion_rows, generation_schema, unsupported_generations
 
@@ -110,6 +110,7 @@ def corpus_rows(params: Params, store: Store, audit: str, model: str, say: Repor
     corpus = read_corpus(source, params.root, f"models.{model}.{audit}", axes, spec.corpus)
     order = content_order(corpus.rows, axes)
     rows = corpus.rows.iloc[order].reset_index(drop=True)
+    rows[FILE_ROW] = order
     rows["sample"] = rows.groupby(["prompt_id", "group"], sort=False, dropna=False).cumcount()
     if spec.complete_corpus is not None:
         rows = spec.complete_corpus(rows, store.stimuli(audit), stage_params)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice, product
 
-from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, Value, composed, group_name
+from markedness.records import FILE_ROW, GENERATION_COLUMNS, Axes, Axis, CorpusColumns, Value, composed, group_name
 from markedness.results import SCORE_COLUMNS
 
 LONGEST = 100
@@ -20,7 +20,7 @@ RESERVED_COLUMNS = frozenset(
         *GENERATION_COLUMNS, *SCORE_COLUMNS, "served_model", "fingerprint", "candidate", "log_prob", "reason",
         "estimator", "coverage", "cut_tokens", "status", "answer", "kind", "marked", "duplicate", "dropped",
         "cluster", "missing", "included", "unsupported", "model", "audit", "axis", "comparison", "rank", "word",
-        "index", "level_0", "level_1",
+        "index", "level_0", "level_1", FILE_ROW,
     )
 )  # fmt: skip
 """Columns of the tables of every audit; an axis is a column too."""

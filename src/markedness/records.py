@@ -316,6 +316,9 @@ def columns(text: str = "", whole: str = "", number: str = "", flag: str = "", v
 GENERATION_COLUMNS = ("prompt_id", "group", "sample", "prompt", "text", "finish_reason", "error")
 """Columns of every generations table; scored rows add candidate, log_prob, reason, estimator, coverage, cut_tokens."""
 
+FILE_ROW = "file_row"
+"""Column of generations that came from a corpus: the place of the row in its files, for what was published by it."""
+
 FeatureTables = Mapping[str, pd.DataFrame]
 """Table name -> one unit of analysis a row: data/features/<audit>/<model>/<name>.parquet."""
 

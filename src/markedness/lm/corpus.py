@@ -144,7 +144,7 @@ def content_order(rows: pd.DataFrame, axes: Axes) -> NDArray[np.intp]:
     content = rows.drop(columns="sample").astype("string").fillna("")
     hashed = pd.Series(pd.util.hash_pandas_object(content, index=False).to_numpy())
     again = hashed.groupby(hashed).cumcount().to_numpy(dtype=np.uint64)
-    keys = [pd.util.hash_array(hashed.to_numpy() + again)]
+    keys: list[NDArray[Any]] = [pd.util.hash_array(hashed.to_numpy() + again)]
     for axis in reversed([name for name in axes if name in content]):
         keys.append(pd.Index(list(axes[axis].values)).get_indexer(pd.Index(content[axis])))
     keys.append(pd.factorize(content["prompt_id"], sort=True)[0])

@@ -43,7 +43,12 @@ def study(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Params:
         "audits": ["personas"],
         "models": models,
         "personas": {
-            "featurize": {"exclude": [], "lexicon_counting": "substrings", "embeddings": None},
+            "featurize": {
+                "exclude": [],
+                "lexicon_counting": "substrings",
+                "embeddings": None,
+                "svm": {"order": "file"},
+            },
             "evaluate": {"n_permutations": 20, "n_resamples": 50},
         },
     }

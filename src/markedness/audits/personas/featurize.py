@@ -32,7 +32,7 @@ from markedness.audits.personas.language.readability import unread_measures
 from markedness.audits.personas.language.sampling import every_nth
 from markedness.audits.personas.language.tokens import Rule, removal_lists, tokenize
 from markedness.audits.personas.language.word_counts import WordCounts, count_words
-from markedness.records import Axes, Features, Status, Stimuli, Strict
+from markedness.records import FILE_ROW, Axes, Features, Status, Stimuli, Strict
 from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError, embed
 
 
@@ -116,7 +116,10 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     percents = lexicon_percents(readable("lexicon"), _lexicons(stimuli), params.lexicon_counting, params.tokens)
     table = table.assign(**{f"lexicon: {name}": values for name, values in percents.items()})
     embeddings = _embeddings(answers, params, notes)
-    classifiers = _classifiers(table, answers, params, stimuli)
+    rows = table.assign(answer=answers)
+    if params.svm.order == "file" and FILE_ROW in responses:
+        rows = rows.iloc[np.argsort(responses[FILE_ROW].to_numpy(np.int64), kind="stable")]
+    classifiers = _classifiers(rows, params, stimuli)
     notes += [note for of_kind in classifiers for note in of_kind.notes]
     valence = word_sentiments(sorted(counts.words))
     bag = counts.table()
@@ -186,14 +189,14 @@ def _compared(table: pd.DataFrame, bag: pd.DataFrame, params: Params) -> dict[st
     return {"comparisons": _stacked(comparisons, COMPARISON_COLUMNS), "words": _stacked(words, WORD_COLUMNS)}
 
 
-def _classifiers(table: pd.DataFrame, answers: pd.Series[str], params: Params, stimuli: Stimuli) -> list[Classifiers]:
-    """Those of each kind of text."""
+def _classifiers(rows: pd.DataFrame, params: Params, stimuli: Stimuli) -> list[Classifiers]:
+    """Those of each kind of text; ``rows``: the table of texts with their answers, in the order of the split."""
     if not params.svm.enabled:
         return []
     strings = stimuli.table("removed_strings.csv", ["stage", "string"])
     removed = removal_lists(strings["stage"], strings["string"])
-    rows = table.assign(answer=answers)[table["included"]]
-    return [classify(of_kind, removed, params.axes, params.svm) for _, of_kind in rows.groupby("kind", sort=False)]
+    kinds = rows[rows["included"]].groupby("kind", sort=False)
+    return [classify(of_kind, removed, params.axes, params.svm) for _, of_kind in kinds]
 
 
 def _stacked(parts: Sequence[pd.DataFrame], dtypes: Mapping[str, str]) -> pd.DataFrame:

@@ -36,7 +36,7 @@ def with_pairs(rows: pd.DataFrame, of_guise: pd.Series[bool], overt: pd.Series[b
     """
     rows = rows.copy()
     named = [rows[column].astype("string") for column in ("cluster", "verb") if column in rows]
-    rows["cluster"] = named[0].replace("", pd.NA) if named else pd.Series(pd.NA, rows.index, "string")
+    rows["cluster"] = named[0].mask(named[0].eq("")) if named else pd.Series(pd.NA, rows.index, "string")
     given = (rows["pair"] if "pair" in rows else pd.Series("", rows.index)).astype("string").fillna("")
     lacking = of_guise & given.eq("")
     if "setting" not in rows:

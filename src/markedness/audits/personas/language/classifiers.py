@@ -40,6 +40,9 @@ class SvmParams(Strict):
     """Words of largest weight that are listed per classifier."""
     duplicates: Literal["together", "refuse", "allow"] = "together"
     """Copies of one text: keep them on one side of the split; train nothing; or split rows as they come."""
+    order: Literal["content", "file"] = "content"
+    """Order of the texts of a corpus, by which the split is drawn: one that their content decides, or that of the rows
+    in the file, as published."""
     max_texts: int = Field(default=5000, ge=10)
     """Texts above which every n-th is taken: training time grows with the square."""
 
