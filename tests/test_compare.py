@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from scipy.stats import binomtest
 from markedness.compare import Comparison, corrected, replicated_effects, replications, word_overlap
 from markedness.records import FeatureTables, Unsupported
 from markedness.reporting.comparisons import charts
-from markedness.results import Score
+from markedness.results import Score, named_contrasts
 from markedness.stats.inference import claim, mean_leave_out, spread
 
 
@@ -69,6 +70,42 @@ def test_differences_are_taken_on_shared_prompts_only() -> None:
     part = whole[whole["prompt_id"].isin([f"p{i}" for i in range(6)])]
     made = comparison({"whole": whole, "part": part}).differences()
     assert made[["n_clusters", "difference", "p"]].to_numpy().tolist() == [[6, 0.0, 1.0]]
+
+
+def about_groups(tables: FeatureTables) -> Sequence[Score]:
+    """The difference between the last group and the first, and which they are."""
+    table = tables["answers"]
+    first, *_, last = sorted(table["group"].unique())
+    made = scores({"answers": table.replace({"group": {first: "marked", last: "unmarked"}})})
+    return [replace(made[0], over=named_contrasts([(first, last)]))]
+
+
+@pytest.mark.parametrize(
+    ("groups", "note"),
+    [
+        ({}, ""),
+        ({"marked": "other"}, "not about the same groups: marked - unmarked in one, other - unmarked in two"),
+        ({"marked": "zero"}, "not about the same groups: marked - unmarked in one, unmarked - zero in two"),
+    ],
+)
+def test_differences_between_other_groups_or_references_are_not_tested(groups: dict[str, str], note: str) -> None:
+    rng = np.random.default_rng(6)
+    one, two = features(rng), features(rng, 0.4).replace({"group": groups})
+    made = replace(comparison({"one": one, "two": two}), scores=about_groups).differences().iloc[0]
+    assert made["note"] == note
+    assert math.isnan(made["p"]) == math.isnan(made["difference"]) == math.isnan(made["p_adjusted"]) == bool(note)
+
+
+def test_differences_on_shared_prompts_that_lack_a_group_are_not_tested() -> None:
+    rng = np.random.default_rng(7)
+    both, of_a_third = features(rng), features(rng).replace({"group": {"marked": "another"}})
+    of_a_third["prompt_id"] = "x" + of_a_third["prompt_id"]
+    one, two = pd.concat([of_a_third, both]), pd.concat([of_a_third.assign(prompt_id="y"), both])
+    made = replace(comparison({"one": one, "two": two}), scores=about_groups).differences().iloc[0]
+    assert made["note"] == (
+        "the prompt_ids in common do not have the groups of one: marked - unmarked in place of another - unmarked"
+    )
+    assert math.isnan(made["p"])
 
 
 def test_differences_without_a_common_prompt_or_support_say_so() -> None:

@@ -53,8 +53,9 @@ class Comparison:
     def differences(self) -> pd.DataFrame:
         """A row per pair of models and comparable headline Score, `DIFFERENCE_COLUMNS`: ``a - b``.
 
-        Both Scores are made on the clusters that both models were asked; each model is scored once for each such set,
-        so that the cost grows with the models. The test is of equal Scores: the difference over its standard error,
+        Both Scores are made on the clusters that both models were asked, and must be about the same groups and
+        references, else the row says why it has no test; each model is scored once for each such set, so that the cost
+        grows with the models. The test is of equal Scores: the difference over its standard error,
         clusters paired. p is corrected over all pairs and Scores of the audit, scripted controls apart.
         """
         rows = [row for a, b in combinations(self.features, 2) for row in self._pair(a, b)]
@@ -66,14 +67,18 @@ class Comparison:
         for name in (a, b):
             if reason := self._reason(name):
                 return [{**base, "score": "", "note": f"{name} has nothing to compare ({reason})"}]
-        known = set(self._rows(b)[self.cluster].dropna())
-        shared = tuple(sorted({c for c in self._rows(a)[self.cluster].dropna() if c in known}, key=str))
+        known = set(self._clusters(b))
+        shared = tuple(cluster for cluster in self._clusters(a) if cluster in known)
         if not shared:
             return [{**base, "score": "", "note": f"no {self.cluster} in common"}]
         first, second = self._scored(a, shared), self._scored(b, shared)
+        whole = {name: self._scored(name, self._clusters(name)) for name in (a, b)}
         rows = []
         for key in self.headline:
             if key not in first or key not in second or not (first[key].comparable and second[key].comparable):
+                continue
+            if reason := self._unlike(key, (a, b), (first[key], second[key]), whole):
+                rows.append({**base, "score": key, "a": first[key].estimate, "b": second[key].estimate, "note": reason})
                 continue
             made = inference.difference(first[key], second[key], self.confidence_level)
             known_p = math.isfinite(made.p)
@@ -96,6 +101,30 @@ class Comparison:
             if not score.has_interval:
                 return f"too few clusters: {score.method}"
         return "the same whatever is left out: no interval"
+
+    def _unlike(
+        self, key: str, models: tuple[str, str], scores: tuple[Score, Score], whole: Mapping[str, Mapping[str, Score]]
+    ) -> str:
+        """Why two Scores of a key are not about the same groups and references; "" where they are.
+
+        On the shared clusters a Score must be about the groups that it is about on all of them: else what is left is
+        another question than that of the key.
+        """
+        for model, score in zip(models, scores, strict=True):
+            own = whole[model].get(key, score)
+            if not score.missing and about(score) != about(own):
+                return (
+                    f"the {self.cluster}s in common do not have the groups of {model}: {about(score) or 'none'} in "
+                    f"place of {about(own)}"
+                )
+        first, second = (about(score) for score in scores)
+        if not any(score.missing for score in scores) and first != second:
+            return f"not about the same groups: {first or 'none'} in {models[0]}, {second or 'none'} in {models[1]}"
+        return ""
+
+    def _clusters(self, model: str) -> tuple[Any, ...]:
+        """All clusters of a model, in one order."""
+        return tuple(sorted(set(self._rows(model)[self.cluster].dropna()), key=str))
 
     def _tables(self, model: str) -> FeatureTables:
         found = self.features[model]
@@ -120,6 +149,11 @@ class Comparison:
             kept = {**self._tables(model), self.table: table[table[self.cluster].isin(shared)].reset_index(drop=True)}
             self._made[key] = {score.key: score for score in self.scores(kept)}
         return self._made[key]
+
+
+def about(score: Score) -> str:
+    """The groups that a Score is about, with their references."""
+    return score.over or (f"{score.group} - {score.reference}" if score.group or score.reference else "")
 
 
 def corrected(table: pd.DataFrame, correction: str, controls: Collection[str] = ()) -> pd.DataFrame:

@@ -75,6 +75,8 @@ class Score:
     """The group it is about; "" for all marked groups together."""
     reference: str = ""
     """What the group is compared with."""
+    over: str = ""
+    """Of a Score over several groups, which these are, each with its reference: "Black - White; woman - man"."""
     influences: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Sampled factor -> cluster -> its contribution to the estimate: what compare pairs; a table of its own."""
 
@@ -121,6 +123,7 @@ class About(Meaning, total=False):
     comparable: bool
     group: str
     reference: str
+    over: str
 
 
 class VerdictKind(StrEnum):
@@ -205,9 +208,14 @@ def _capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def not_estimated(key: str) -> Score:
-    """The Score of a headline key for which there was nothing to estimate."""
-    return Score(key, NAN)
+def named_contrasts(pairs: Iterable[tuple[str, str]]) -> str:
+    """`Score.over` of pairs of a group and its reference, in one order; each once."""
+    return "; ".join(sorted({f"{group} - {reference}" for group, reference in pairs}))
+
+
+def not_estimated(key: str, why: str = "there is nothing in the data to estimate it from") -> Score:
+    """The Score of a headline key for which there was nothing to estimate, with the reason."""
+    return Score(key, NAN, lacking=why, method=f"not estimated: {why}")
 
 
 @dataclass(frozen=True)
@@ -232,7 +240,7 @@ class Evaluation:
 
 _PARTS = ("ci_low", "ci_high", "null_mean", "p", "p_adjusted")
 SCORE_COLUMNS = (
-    "key", "metric", "item", "group", "reference", "estimate", "ci_low", "ci_high", "null_mean", "null_low",
+    "key", "metric", "item", "group", "reference", "over", "estimate", "ci_low", "ci_high", "null_mean", "null_low",
     "null_high", "p", "p_adjusted", "verdict", "sentence", "n", "n_missing", "clusters", "unit", "positive", "negative",
     "worse", "detectable", "standard_error", "df", "family", "lacking", "caveat", "worst_low", "worst_high", "method",
     "comparable", "headline",

@@ -261,3 +261,23 @@ def test_half_sample_spread_of_a_median_covers_where_leaving_out_one_says_nothin
         covered += low <= 0 <= high or (np.isnan(low) and estimate == 0)
     # without one of many equal values the median is the same, so that there is no interval
     assert known < 150 < 180 <= covered
+
+
+def test_contrast_of_groups_that_no_block_has_together_is_not_tested() -> None:
+    rng = np.random.default_rng(0)
+    hits, totals = rng.random(40), np.ones(40)
+    labels, blocks = np.repeat(["a", "b"], 20), np.repeat([0, 1], 20)
+    made = inference.group_difference_score("k", hits, totals, labels, ["b"], "a", rng, cluster="unit", blocks=[blocks])
+    assert np.isfinite(made.estimate) and np.isnan(made.p)
+    assert "no block has units of the group" in made.method
+
+
+def test_contrast_with_one_group_that_no_block_has_beside_its_reference_is_over_the_others() -> None:
+    rng = np.random.default_rng(0)
+    hits, totals = np.repeat([0.2, 0.4, 0.9], 20) + rng.normal(0, 0.01, 60), np.ones(60)
+    labels, blocks = np.repeat(["a", "b", "c"], 20), np.repeat([0, 0, 1], 20)
+    made = inference.group_difference_score(
+        "k", hits, totals, labels, ["b", "c"], "a", rng, cluster="unit", blocks=[blocks]
+    )
+    assert made.estimate == pytest.approx(0.2, abs=0.01) and made.p < 0.05
+    assert made.over == "b - a" and "not over c" in made.method

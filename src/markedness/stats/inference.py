@@ -25,7 +25,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.results import NAN, About, Score
+from markedness.results import NAN, About, Score, named_contrasts
+from markedness.stats.contrasts import Contrast, testable
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -527,9 +528,9 @@ def exchange_test(
     -------
     Null
         p = (1 + extreme) / (1 + n); once 50 draws are at least as extreme, drawing stops and p is 50 / draws so far
-        (Besag & Clifford). NaN where the statistic is NaN or no draw has a value.
+        (Besag & Clifford). NaN where the statistic is NaN, no draw has a value, or nothing can be exchanged.
     """
-    if math.isnan(observed) or n_draws < 1:
+    if math.isnan(observed) or n_draws < 1 or smallest_p >= 1:
         return Null(smallest_p=smallest_p)
     size = abs(observed) if two_sided else observed
     enough, batches, extremes, drawn = 50, [], 0, 0
@@ -760,7 +761,10 @@ def claim(
         if math.isnan(p):
             there = " and ".join(f"{spread.fewest.get(name, 0):.3g} of '{name}'" for name in spread.fixed)
             lacking = f"it takes {MIN_CLUSTERS} clusters in each group, the smallest has {there}"
-    if null is not None and null.smallest_p > ALPHA / max(1, family):
+    if null is not None and null.smallest_p >= 1:
+        lacking = "no block has units of the group and of what it is compared with, so that no labels can be exchanged"
+        sentences.append(f"not tested: {lacking}")
+    elif null is not None and null.smallest_p > ALPHA / max(1, family):
         sentences.append(f"cannot be found at this size: the smallest p that could come out is {null.smallest_p:.2g}")
         lacking = f"at this size the smallest p that could come out is {null.smallest_p:.2g}"
     return Score(
@@ -782,18 +786,6 @@ def claim(
         influences=spread.influences,
         **about,
     )
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """Marked groups of one axis against its unmarked group."""
-
-    labels: ArrayLike
-    """Shape (units,): group of each unit; other groups than these are left out."""
-    marked: Sequence[object]
-    unmarked: object
-    blocks: Sequence[ArrayLike] = ()
-    """Arrays of shape (units,): labels are exchanged within their crossing (prompt, values of other axes)."""
 
 
 def group_difference_score(
@@ -841,7 +833,8 @@ def contrast_score(
     hits, totals
         Shape (units,): numerator and denominator of each unit; units of total 0 are left out.
     contrasts
-        One for each axis; the difference is averaged over the marked groups of all axes that have units.
+        One for each axis; the difference is averaged over the marked groups of all axes that have units, and of these
+        over the groups with a block that has units of the unmarked group too, if any has: the others are not tested.
     cluster
         Name of the sampled factor: what a unit is, singular.
     clusters
@@ -855,9 +848,14 @@ def contrast_score(
     """
     top, below = np.asarray(hits, dtype=float), np.asarray(totals, dtype=float)
     there = (below > 0) & np.isfinite(top)
-    parts = [part for contrast in contrasts if (part := _Ratios.of(contrast, top, below, there)) is not None]
+    tested, left = testable(contrasts, there)
+    method = method or f"labels exchanged among whole {cluster}s, studentised; interval by leaving out one {cluster}"
+    method += f"; {left}" if left else ""
+    parts = [part for contrast in tested if (part := _Ratios.of(contrast, top, below, there)) is not None]
     if not parts:
         return claim(key, NAN, method="a group has no answers", **about)
+    if "group" not in about:
+        about.setdefault("over", named_contrasts((str(g), str(one.unmarked)) for one in tested for g in one.marked))
     n_marked = sum(part.n_groups - 1 for part in parts)
     shares = [(part.n_groups - 1) / n_marked for part in parts]
 
@@ -878,10 +876,10 @@ def contrast_score(
     estimate, error = both([part.exchange.labels[None, :] for part in parts])
     used = np.any([part.used for part in parts], axis=0)
     identity = np.arange(len(top)) if clusters is None else np.asarray(clusters)
-    whole = [np.where(part.used, part.code, -1) for part in parts]
+    of_axes = [np.where(part.used, part.code, -1) for part in parts]
     found = spread(
         lambda codes, n: leave_out(lambda weights: estimates(_all_units(weights, used)))(codes, n),
-        {cluster: identity[used]}, [labels[used] for labels in whole], weights=below[used],
+        {cluster: identity[used]}, [labels[used] for labels in of_axes], weights=below[used],
     )  # fmt: skip
     # Where every unit has the same ratio nothing could come out otherwise.
     varies = bool(np.ptp(top[used] / below[used]) > 1e-12)
@@ -890,8 +888,7 @@ def contrast_score(
     about.setdefault("n", int(below[used].sum()))
     return claim(
         key, float(estimate[0]), found, null if varies else Null(p=1.0), family=family,
-        method=method or f"labels exchanged among whole {cluster}s, studentised; interval by leaving out one {cluster}",
-        **about,
+        method=method, **about,
     )  # fmt: skip
 
 
@@ -990,5 +987,5 @@ def difference(first: Score, second: Score, confidence_level: float = 0.95) -> S
     return Score(
         first.key, estimate, low, high, p=p, clusters=clusters, detectable=found.detectable(),
         unit=first.unit, positive=f"{first.positive} more in the first", group=first.group, reference=first.reference,
-        method="t of the difference; clusters that both were asked are paired",
+        over=first.over, method="t of the difference; clusters that both were asked are paired",
     )  # fmt: skip

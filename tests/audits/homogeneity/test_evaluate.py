@@ -57,6 +57,23 @@ def test_evaluate_scripted_difference_of_known_size_lies_within_its_interval(wit
     assert pooled["p_adjusted"]["woman"] > 0.05
 
 
+def test_evaluate_group_that_shares_no_value_with_its_reference_is_not_in_the_headline(without_charts: None) -> None:
+    rows = generated(controls.rule("none"), **SMALL)
+    women = rows["gender"].eq("woman")
+    apart = rows[~(rows["race"].eq("White") & women) & ~(rows["race"].eq("Black") & ~women)]
+    made = evaluated(apart, **FEW)
+    assert (
+        np.isnan(made.score("pd_difference.Black").p)
+        and "no labels can be exchanged" in made.score("pd_difference.Black").lacking
+    )
+    for key in ("pd_difference.marked", "noncompliance.difference"):
+        assert "Black" not in made.score(key).over and "Asian - White" in made.score(key).over, key
+        assert "not over Black" in made.score(key).method, key
+    alone = evaluated(apart[apart["race"].isin(["White", "Black"])], **FEW)
+    headline = alone.score("pd_difference.marked")
+    assert np.isnan(headline.estimate) and "no name of any marked group" in headline.method
+
+
 def test_evaluate_default_study_gives_every_documented_column() -> None:
     made = evaluated(generated(controls.rule("none"), **SMALL), **FEW)
     promised = {

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from markedness.results import named_contrasts
 from markedness.stats.crossed import Crossed
 from markedness.stats.inference import Floats
 
@@ -84,6 +85,12 @@ class Matched:
         """What the cells are compared with; "" when not all with one group."""
         found = self.cells["reference"].unique()
         return str(found[0]) if len(found) == 1 else ""
+
+    @property
+    def contrasts(self) -> str:
+        """The groups with both answers to some pair; see `markedness.results.Score.over`."""
+        there = self.cells[np.isfinite(self.delta).any(axis=0)]
+        return named_contrasts(zip(there["group"].astype(str), there["reference"].astype(str), strict=True))
 
     @property
     def n(self) -> int:

@@ -46,7 +46,7 @@ class Asked:
         made = claim(
             key, found.estimate, found.spread, found.null, family=FAMILY, confidence_level=self.confidence_level,
             method=f"{method}; {FLIPPED}", missing_column=of.missing_column, n=of.n, n_missing=of.n_missing,
-            unit="judgments of pairs", comparable=True, group=group, reference=of.reference, **means,
+            unit="judgments of pairs", comparable=True, group=group, reference=of.reference, over=of.contrasts, **means,
         )  # fmt: skip
         if found.detectable is None or of.missing_column:
             return made

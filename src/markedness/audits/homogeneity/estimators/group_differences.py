@@ -184,6 +184,21 @@ def axis_labels(names: pd.DataFrame, axes: Axes) -> list[AxisLabels]:
     return found
 
 
+def exchangeable(axes: Sequence[AxisLabels]) -> list[AxisLabels]:
+    """The axes with the marked values that have names in a stratum with names of the unmarked value: the testable."""
+    found = []
+    for one in axes:
+        unmarked = one.strata[one.codes == 0]
+        kept = [place for place in range(1, len(one.values)) if np.isin(one.strata[one.codes == place], unmarked).any()]
+        if kept:
+            codes = np.full_like(one.codes, -1)
+            for number, place in enumerate([0, *kept]):
+                codes[one.codes == place] = number
+            values = tuple(one.values[place] for place in [0, *kept])
+            found.append(AxisLabels(one.axis, values, codes, one.strata))
+    return found
+
+
 def _mean(values: Floats, axis: int) -> Floats:
     """Mean of the values that are not NaN; NaN where all are."""
     present = np.isfinite(values)

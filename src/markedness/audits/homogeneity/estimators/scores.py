@@ -16,17 +16,19 @@ from markedness.audits.homogeneity.estimators.group_differences import (
     GroupDifference,
     PairCounts,
     axis_labels,
+    exchangeable,
     mean_difference,
     value_differences,
 )
 from markedness.audits.homogeneity.estimators.noncompliance import noncompliance_difference
 from markedness.audits.homogeneity.estimators.params import Params
 from markedness.records import Axes, FeatureTables
-from markedness.results import Score
+from markedness.results import Score, named_contrasts, not_estimated
 from markedness.stats import inference
 
 LESS_VARIETY = "the marked group is described with less variety"
 _MEANS = "answers about {group} vary {how} than those about {reference}"
+_UNTESTED = "no name of {groups} shares the values of the other axes with a name of the unmarked group"
 TESTED = 2
 """Headline Scores that have a p-value: the family that is corrected."""
 METHOD = (
@@ -67,10 +69,13 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     made = []
     if found is not None:
         counts, labels = found
-        mean = mean_difference(counts, labels, rng, TESTED, params.n_permutations)
-        if mean is not None:
-            made.append(_difference_score("marked", mean, params.confidence_level, TESTED))
+        tested = exchangeable(labels)
+        mean = mean_difference(counts, tested, rng, TESTED, params.n_permutations)
         values = list(value_differences(counts, labels, rng, params.n_permutations))
+        if mean is not None:
+            made.append(_marked_score(mean, tested, values, params.confidence_level))
+        elif labels:
+            made.append(not_estimated("pd_difference.marked", _UNTESTED.format(groups="any marked group")))
         adjusted = inference.benjamini_hochberg([one.null.p for one in values])
         made += [
             replace(_difference_score(one.group, one, params.confidence_level, len(values)), p_adjusted=float(p))
@@ -78,6 +83,19 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
         ]
     made.append(noncompliance_difference(answers, axes, rng, TESTED))
     return inference.adjusted(made, SPEC.headline)
+
+
+def _marked_score(
+    mean: GroupDifference, tested: Sequence[AxisLabels], values: Sequence[GroupDifference], confidence_level: float
+) -> Score:
+    """The headline, which says which groups it is over and which are not tested."""
+    known = {value for one in tested for value in one.values}
+    over = [one for one in values if np.isfinite(one.estimate) and one.group in known]
+    left = [one.group for one in values if one.group not in known]
+    made = _difference_score("marked", mean, confidence_level, TESTED)
+    why = f"; not over {', '.join(left)}: {_UNTESTED.format(groups='them')}" if left else ""
+    groups = named_contrasts((one.group, one.reference) for one in over)
+    return replace(made, over=groups, method=made.method + why)
 
 
 def _difference_score(item: str, one: GroupDifference, confidence_level: float, family: int) -> Score:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from markedness.audits.knowledge import SPEC
 from markedness.audits.knowledge.estimators.classes import Cells, Floats, Measure, SubjectClass
-from markedness.results import NAN, About, Meaning, Score
+from markedness.results import NAN, About, Meaning, Score, named_contrasts
 from markedness.stats.inference import MIN_CLUSTERS, Estimator, Null, Spread, claim, leave_out, null_detectable, spread
 
 FAMILY = len(SPEC.headline)
@@ -130,6 +130,8 @@ class Crawls:
 class Part(NamedTuple):
     """The subjects of one class that a gap compares."""
 
+    subjects: list[str]
+    """Of the class."""
     cells: Cells
     marked: list[int]
     """Subjects with values."""
@@ -140,6 +142,11 @@ class Part(NamedTuple):
         """Crawls in which the reference has values, and those in which a marked subject has."""
         counts = self.cells.counts
         return [counts[:, self.unmarked] > 0, counts[:, self.marked].sum(axis=1) > 0]
+
+    @property
+    def contrasts(self) -> list[tuple[str, str]]:
+        """The marked subjects with their reference."""
+        return [(self.subjects[place], self.subjects[self.unmarked]) for place in self.marked]
 
     @property
     def n(self) -> int:
@@ -165,7 +172,7 @@ def parts(classes: Sequence[SubjectClass], measure: Measure, subject: int | None
         cells = one.cells(measure)
         marked = [place for place in one.marked if subject in (None, place) and cells.n[place]]
         if marked and cells.n[one.unmarked]:
-            found.append(Part(cells, marked, one.unmarked))
+            found.append(Part(one.subjects, cells, marked, one.unmarked))
     return found
 
 
@@ -192,6 +199,7 @@ def gap_scores(classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls
     def score(item: str, compared: list[Part], family: int, **about: Unpack[About]) -> Score:
         there = np.array([row for part in compared for row in part.there]).reshape(-1, len(crawls.names))
         about |= {"n": sum(part.n for part in compared), "unit": wording.unit, "comparable": True}
+        about["over"] = named_contrasts(pair for part in compared for pair in part.contrasts)
         # Of answers of two or three values a group may lack the rare one in all crawls by luck.
         at_least = (0.0, 1.0) if measure == "toxicity" else independent_error(compared)
         return crawls.claim(

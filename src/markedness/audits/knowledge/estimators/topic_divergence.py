@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from markedness.audits.knowledge.estimators.classes import Floats, SubjectClass
 from markedness.audits.knowledge.estimators.gaps import FAMILY, Claim, Crawls
-from markedness.results import NAN, Meaning, Score
+from markedness.results import NAN, Meaning, Score, named_contrasts
 from markedness.stats.inference import (
     Estimator,
     Exchange,
@@ -151,6 +151,7 @@ class _Topics:
         self.size = counts.sum(axis=2)
         self.marked = [place for place in one.marked if self.size[:, place].any()]
         self.unmarked = one.unmarked
+        self.contrasts = named_contrasts((one.subjects[place], one.reference) for place in self.marked)
         self.exchange = Exchange.of(
             np.tile(np.arange(n_subjects), n_crawls), np.repeat(np.arange(n_crawls), n_subjects)
         )
@@ -210,7 +211,7 @@ def _score(
         lambda: _null(observed, draw, smallest_p, family),
         method=_METHOD.format(what="all subjects exchanged within crawl"),
         n=int(sum(one.size[:, [*one.marked, one.unmarked]].sum() for one in topics)), unit=CLAIM.unit,
-        reference=reference, **means,
+        reference=reference, over="; ".join(one.contrasts for one in topics), **means,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from markedness.audits.personas.language.contrasts import LogOddsPrior, contrast
 from markedness.audits.personas.language.groups import Group, Grouping
 from markedness.audits.personas.language.word_counts import WordCounts
 from markedness.records import Axes, FeatureTables, Status
+from markedness.results import named_contrasts
 
 ALL = "all"
 """Group name of the rows of all groups together."""
@@ -111,6 +112,18 @@ class Corpus:
     def marked(self) -> NDArray[np.bool_]:
         """Which of the compared groups are marked, (G,)."""
         return np.array([group.marked for group in self.compared], dtype=bool)
+
+    @cached_property
+    def untested(self) -> list[Group]:
+        """The marked groups that exchange leaves as they are, since no prompt has texts of them and of a reference."""
+        return [group for group in self.compared if group.marked and not self.units.can_exchange(group)]
+
+    @property
+    def marked_contrasts(self) -> str:
+        """The marked groups that have something to be compared with; see `markedness.results.Score.over`."""
+        return named_contrasts(
+            (group.name, ref) for group in self.compared if group.marked for ref, _ in group.references
+        )
 
     @cached_property
     def pooled(self) -> NDArray[np.float64]:

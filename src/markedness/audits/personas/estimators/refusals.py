@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.estimators.units import Units
 from markedness.audits.personas.language.groups import Fixed, Grouping
-from markedness.results import Score, not_estimated
+from markedness.results import Score, named_contrasts, not_estimated
 from markedness.stats.inference import (
     Exchange,
     Floats,
@@ -32,9 +32,16 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
     Labels are exchanged among all requests of a prompt; the estimate is less its mean under exchange.
     """
     hits, grouping, units = corpus.missing, corpus.asked_grouping, corpus.asked
-    pairs = [(g.fixed, g.references[0][1]) for g in grouping.compared if g.marked and len(g.fixed) == 1]
-    if "refusals" in corpus.unread or not pairs:
-        return not_estimated(_KEY)
+    single = [g for g in grouping.compared if g.marked and len(g.fixed) == 1]
+    untested = [g for g in single if not units.can_exchange(g)]
+    single = [g for g in single if g not in untested]
+    pairs = [(g.fixed, g.references[0][1]) for g in single]
+    if "refusals" in corpus.unread:
+        return not_estimated(_KEY, "refusals cannot be recognised in the language of the texts")
+    names = ", ".join(g.name for g in untested)
+    left = f"not over {names}: no prompt was asked for the group and for what it is compared with" if untested else ""
+    if not pairs:
+        return not_estimated(_KEY, left or "there is no marked group to compare")
     signs = np.array([grouping.fits(own) for own, _ in pairs]), np.array([grouping.fits(other) for _, other in pairs])
     by_unit, copies = _by_unit(units, hits), units.copies
     exchange = units.exchange()
@@ -52,9 +59,11 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
     return claim(
         _KEY, observed - null.mean, units.spread(_influences(grouping, units, by_unit, pairs, differences)), excess,
         family=family,
-        method=units.method("labels of requests exchanged within prompt, one-sided").replace("one text", "one request"),
+        method=units.method("labels of requests exchanged within prompt, one-sided").replace("one text", "one request")
+        + (f"; {left}" if left else ""),
         missing_column=units.missing_column, smallest_effect=null_detectable(null, family), comparable=True,
         n=len(hits), n_missing=int(hits.sum()), unit="requests", positive=_UNEQUAL,
+        over=named_contrasts((g.name, g.references[0][0]) for g in single),
     )  # fmt: skip
 
 

@@ -108,6 +108,7 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
             ),
             missing_column=missing, smallest_effect=null_detectable(null, family), n=n, unit="texts",
             positive="a classifier can tell from a text which group it is about", worse=1, comparable=family > 1,
+            over=corpus.marked_contrasts if family > 1 else "",
         )  # fmt: skip
 
     headline = score(
@@ -133,6 +134,7 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
         n_missing=len(corpus.rows) - int(corpus.similarity.known.sum()), unit="texts", comparable=True,
         positive="the texts about marked groups are more alike than those about unmarked ones",
         negative="the texts about marked groups are less alike than those about unmarked ones", worse=1,
+        over=corpus.marked_contrasts,
     )  # fmt: skip
 
 

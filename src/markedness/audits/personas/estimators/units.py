@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from markedness.audits.personas.language.groups import Grouping
+from markedness.audits.personas.language.groups import Group, Grouping
 from markedness.stats.inference import (
     MIN_CLUSTERS,
     Exchange,
@@ -120,6 +120,15 @@ class Units:
         value, rest, fixed = self.grouping.split(axis)
         blocks = (self.prompt, rest[self.combination], fixed[self.combination])
         return Exchange.of(value[self.combination], *blocks)
+
+    def can_exchange(self, group: Group, axis: str | None = None) -> bool:
+        """Whether `exchange` moves labels between a group and each of its references: some block has units of both."""
+        _, rest, fixed = self.grouping.split(axis)
+        blocks = np.stack([self.prompt, rest[self.combination], fixed[self.combination]])
+        block = np.unique(blocks, axis=1, return_inverse=True)[1].reshape(-1)
+        own = block[self.grouping.fits(group.fixed)[self.combination] > 0]
+        others = [block[self.grouping.fits(ref)[self.combination] > 0] for _, ref in group.references]
+        return all(bool(np.intersect1d(own, other).size) for other in others)
 
     @cached_property
     def factor(self) -> str:

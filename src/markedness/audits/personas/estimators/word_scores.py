@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from markedness.audits.personas import SPEC
 from markedness.audits.personas.estimators.corpus import Corpus
@@ -19,7 +20,7 @@ from markedness.audits.personas.estimators.marked_words import (
 )
 from markedness.audits.personas.estimators.params import Params
 from markedness.audits.personas.language.groups import Group
-from markedness.results import NAN, Score, not_estimated
+from markedness.results import NAN, Score, named_contrasts, not_estimated
 from markedness.stats.inference import (
     NO_SPREAD,
     Draws,
@@ -89,12 +90,15 @@ class _About(TypedDict, total=False):
     worse: int
     group: str
     reference: str
+    over: str
 
 
-def _about(corpus: Corpus, positive: str, group: Group | None = None) -> _About:
+def _about(corpus: Corpus, positive: str, group: Group | None = None, over: Sequence[Group] = ()) -> _About:
     n, missing = len(corpus.used), len(corpus.rows) - len(corpus.used)
     if group is None:
-        return {"n": n, "n_missing": missing, "unit": "texts", "positive": positive, "worse": 1}
+        pairs = ((one.name, reference) for one in over for reference, _ in one.references)
+        named = named_contrasts(pairs) if over else corpus.marked_contrasts
+        return {"n": n, "n_missing": missing, "unit": "texts", "positive": positive, "worse": 1, "over": named}
     reference = ", ".join(name for name, _ in group.references)
     return {
         "n": int(corpus.grouping.mask(group.fixed).sum()), "n_missing": corpus.left_out(group.fixed), "unit": "texts",
@@ -113,56 +117,95 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
 
     The headline exchanges whole combinations: its null is that no axis matters. A group of one axis exchanges the
     values of that axis within prompt and the values of the others, which may matter; a crossed group is compared with
-    several groups at once and exchanges combinations.
+    several groups at once and exchanges combinations. A group without a prompt that has texts of a reference too is
+    not tested, and the headline is not over it: within prompt, exchange would leave it as it is.
     """
-    groups = [group for group in corpus.compared if group.marked]
-    if not groups:
-        return [not_estimated("marked_words.excess"), not_estimated("jsd.excess")], []
-    marked = np.flatnonzero(corpus.marked)
+    if not corpus.marked.any():
+        why = "no text of a marked group has words that can be compared with those of its reference"
+        return [not_estimated("marked_words.excess", why), not_estimated("jsd.excess", why)], []
+    groups = [group for group in corpus.compared if group.marked and group not in corpus.untested]
+    marked = np.array([corpus.compared.index(group) for group in groups], dtype=np.intp)
     bits = divergence_influences(corpus, corpus.compared)[0]
     clustered = corpus.units.clustered(excess_influences(corpus, corpus.compared, _child(rng)))
+    counts = corpus.n_marked(params.z_threshold)
+    if not groups:
+        headline = [not_estimated(key, _untested(corpus.untested)) for key in ("marked_words.excess", "jsd.excess")]
+        return headline, _group_scores(corpus, params, rng, counts, bits, clustered, None)
     joint = Exchanged(corpus, groups, None, params.z_threshold)
     observed, drawn = joint.observed, joint.draws(_child(rng))
     n_groups = len(groups)
     test = _Test.of(joint.exchange, drawn, most_draws(params))
-    counts = corpus.n_marked(params.z_threshold)
     n_marked = float(counts[marked].sum())
     words = test.null(n_marked, lambda made: made[:, :n_groups].sum(axis=1))
     more = test.null(float(observed[n_groups:].mean()), lambda made: made[:, n_groups:].mean(axis=1))
-    units = corpus.units
+    units, about = corpus.units, _about(corpus, _MORE_WORDS, over=groups)
+    left = f"; {_untested(corpus.untested)}" if corpus.untested else ""
     headline = [
         claim(
             "marked_words.excess", n_marked - words.mean, NO_SPREAD, _centred(words), family=FAMILY,
-            method=f"{EXCHANGED}, one-sided; no interval and no comparison, since it grows with the number of texts",
-            missing_column=units.missing_column, smallest_effect=null_detectable(words, FAMILY),
-            **_about(corpus, _MORE_WORDS),
+            method=f"{EXCHANGED}, one-sided; no interval and no comparison, since it grows with the number of texts"
+            + left,
+            missing_column=units.missing_column, smallest_effect=null_detectable(words, FAMILY), **about,
         ),
         claim(
             "jsd.excess", float(bits[marked].mean()) - more.mean, units.spread(clustered[:, marked].mean(axis=1)),
             _centred(more), family=FAMILY, confidence_level=params.confidence_level,
-            method=units.method(f"{EXCHANGED}, one-sided"), missing_column=units.missing_column,
-            smallest_effect=null_detectable(more, FAMILY), comparable=True, **_about(corpus, _MORE_BITS),
+            method=units.method(f"{EXCHANGED}, one-sided") + left, missing_column=units.missing_column,
+            smallest_effect=null_detectable(more, FAMILY), comparable=True,
+            **_about(corpus, _MORE_BITS, over=groups),
         ),
     ]  # fmt: skip
+    return headline, _group_scores(corpus, params, rng, counts, bits, clustered, (joint, drawn))
+
+
+def _untested(groups: Sequence[Group]) -> str:
+    """Why these groups are not tested."""
+    names = ", ".join(group.name for group in groups)
+    return f"not tested, since no prompt has texts of the group and of what it is compared with: {names}"
+
+
+def _group_scores(
+    corpus: Corpus, params: Params, rng: np.random.Generator, counts: NDArray[np.int64], bits: Floats,
+    clustered: Floats, joint: tuple[Exchanged, Draws] | None,
+) -> list[Score]:  # fmt: skip
+    """Marked words and excess divergence of each compared group; ``joint``: combinations exchanged, and draws of it."""
     by_group: dict[str, tuple[Score, Score]] = {}
     for axis in (*corpus.axes, None):
         groups = of_axis(corpus.grouping, axis)
         if not groups:
             continue
-        own = joint if axis is None else Exchanged(corpus, groups, axis, params.z_threshold)
-        made = drawn if axis is None else own.draws(_child(rng))
-        test = _Test.of(own.exchange, made, most_draws(params, 1))
+        if axis is not None:
+            own = Exchanged(corpus, groups, axis, params.z_threshold)
+            tested: tuple[Exchanged, Draws] | None = (own, own.draws(_child(rng)))
+        else:
+            tested = joint
         for group in groups:
             place = corpus.compared.index(group)
+            if tested is None or not corpus.units.can_exchange(group, axis):
+                by_group[group.name] = _not_tested(corpus, group, float(counts[place]))
+                continue
+            own, made = tested
+            test = _Test.of(own.exchange, made, most_draws(params, 1))
             by_group[group.name] = _of_group(
-                corpus, group, test, own, (float(counts[place]), float(bits[place])),
-                clustered[:, place],
-            )  # fmt: skip
+                corpus, group, test, own, (float(counts[place]), float(bits[place])), clustered[:, place]
+            )
     found = [by_group[group.name] for group in corpus.compared]
-    return headline, [
+    return [
         *corrected([counted for counted, _ in found]),
         *corrected([more for (_, more), is_marked in zip(found, corpus.marked, strict=True) if is_marked]),
     ]
+
+
+def _not_tested(corpus: Corpus, group: Group, n_words: float) -> tuple[Score, Score]:
+    """The number of words, without a p, and no excess."""
+    missing, why = corpus.units.missing_column, _untested([group])
+
+    def score(measure: str, estimate: float, positive: str) -> Score:
+        key, about = f"{measure}.{corpus.kind}: {group.name}", _about(corpus, positive, group)
+        made = claim(key, estimate, NO_SPREAD, Null(), method=why, missing_column=missing, **about)
+        return made if missing else replace(made, lacking=why)
+
+    return score("marked_words", n_words, _MORE_WORDS), score("jsd", NAN, _MORE_BITS)
 
 
 def _of_group(
@@ -197,7 +240,8 @@ def interaction_score(corpus: Corpus, params: Params, rng: np.random.Generator) 
         "exchanged within prompt; one-sided; no interval and no comparison, since it grows with the number of texts"
     )
     if found is None:
-        return not_estimated("interaction.excess"), None
+        why = "there is no word of a crossed group of marked values that can be tested"
+        return not_estimated("interaction.excess", why), None
     null = replace(found.null, mean=0.0, low=-found.n_by_chance, high=NAN)
     return (
         claim(

@@ -1,0 +1,54 @@
+"""A group that no prompt has together with its reference: not tested, and said so."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from markedness.audits.personas import AXES
+from markedness.audits.personas.estimators.params import Params
+from markedness.audits.personas.estimators.scores import scores
+from markedness.results import Score
+
+from .conftest import generations, tabled
+
+WORDS = ["river", "book", "garden", "small", "music", "bread", "coffee", "walk", "brother", "window"]
+
+
+def made(prompts: dict[str, str], only_women: bool = False) -> dict[str, Score]:
+    """Scores of texts about White and Black people, the latter with words of their own; ``prompts``: race -> prompt."""
+    rng, parts = np.random.default_rng(1), []
+    for race, prompt in prompts.items():
+        for gender in ("woman",) if only_women else ("man", "woman"):
+            own = " lantern velvet orchard" if race == "Black" else ""
+            rows = [(race, gender, " ".join(rng.choice(WORDS, 12)) + own) for _ in range(20)]
+            parts.append(generations(rows, prompt))
+    table = pd.concat(parts, ignore_index=True)
+    table["sample"] = range(len(table))
+    return {score.key: score for score in scores(tabled(table).tables, Params(axes=AXES, n_permutations=400), rng)}
+
+
+def test_group_that_shares_no_prompt_with_its_reference_is_not_tested_and_not_in_the_headline() -> None:
+    found = made({"White": "p0", "Black": "p1"})
+    own = found["marked_words.persona: Black"]
+    assert own.estimate == 3 and math.isnan(own.p) and "no prompt has texts of the group" in own.method
+    assert math.isnan(found["jsd.persona: Black"].estimate) and found["jsd.persona: Black"].method
+    for key in ("marked_words.excess", "jsd.excess"):
+        assert found[key].over == "woman - man", key
+        assert "not tested" in found[key].method and "Black" in found[key].method
+    assert "Black" in found["refusals.difference"].method
+
+
+def test_no_group_that_shares_a_prompt_leaves_no_headline() -> None:
+    found = made({"White": "p0", "Black": "p1"}, only_women=True)
+    for key in ("marked_words.excess", "jsd.excess", "refusals.difference"):
+        assert math.isnan(found[key].estimate) and math.isnan(found[key].p), key
+        assert "no prompt" in found[key].method, key
+
+
+def test_groups_in_one_prompt_are_tested_and_named() -> None:
+    found = made({"White": "p0", "Black": "p0"})
+    assert found["marked_words.persona: Black"].p < 0.05
+    assert "Black - White" in found["marked_words.excess"].over and found["marked_words.excess"].p < 0.05
