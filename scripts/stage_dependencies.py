@@ -23,6 +23,7 @@ AUDITS = tuple(sorted(path.parent.name for path in (ROOT / "src" / PACKAGE / "au
 
 # stage -> the function that runs it, and the modules of an audit that it calls by name
 STAGES = {
+    "settings": ("sizes:filled", ()),
     "generate": ("generation:generate", ("generate", "controls")),
     "clean": ("pipeline:clean", ("clean",)),
     "featurize": ("pipeline:featurize", ("featurize",)),
@@ -144,7 +145,7 @@ def dependencies(stage: str) -> list[str]:
         files = closure(_own_module(audit, name) for name in names)
         if stage == "report":  # the only stage that reads the prose
             files |= set((ROOT / "src" / PACKAGE / "audits" / audit).glob("card.yaml"))
-        if stage == "generate":  # read through the AuditSpec, by params
+        if stage == "settings":  # read through the AuditSpec
             files |= set((ROOT / "src" / PACKAGE / "audits" / audit).glob("sizes.yaml"))
         for path in map(relative, files):
             folder = f"src/{PACKAGE}/audits/{audit}/"

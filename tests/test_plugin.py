@@ -17,8 +17,8 @@ PARAMS = {
     "audits": ["coin"], "run": ["control-none", "control-planted"], "seed": 1, "tolerated_failures": 0.0,
     "models": {rule: {"backend": "scripted", "rule": rule.removeprefix("control-")}
                for rule in ("control-none", "control-planted")},
-    "size": None, "compare": {"correction": "holm"}, "report": {"examples": 1}, "track": {"experiment": "plugin"},
-    "coin": {"size": None, "axes": {},
+    "compare": {"correction": "holm"}, "report": {"examples": 1}, "track": {"experiment": "plugin"},
+    "coin": {"axes": {},
              **{stage: {"samples": 20} for stage in ("generate", "clean", "featurize", "evaluate")}},
 }  # fmt: skip
 
@@ -36,8 +36,6 @@ def stages() -> str:
     content = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))
     for stage in content["stages"].values():
         stage["deps"] = [dep for dep in stage["deps"] if not dep.startswith(("src/", "data/stimuli", "data/corpora"))]
-    report = content["stages"]["report"]
-    report["params"] = [key for key in report["params"] if not key.endswith(".size")] + ["coin.size"]
     content.pop("plots", None)
     return yaml.safe_dump(content, sort_keys=False)
 

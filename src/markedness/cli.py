@@ -240,6 +240,15 @@ def check(params: ParamsFile = DEFAULT) -> None:
     tell(f"{loaded.path}: {len(loaded.audits)} audits, {len(loaded.run)} models to run, no faults")
 
 
+@params_app.command("resolve")
+def resolve(params: ParamsFile = DEFAULT) -> None:
+    """Write what each audit asks, once its size has filled in what its generate block leaves out: data/settings."""
+    loaded = _load(params)
+    from markedness.pipeline import write_settings
+
+    write_settings(loaded)
+
+
 @app.command("doctor")
 def doctor_command(
     model: Annotated[

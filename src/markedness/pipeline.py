@@ -142,6 +142,20 @@ def evaluate(params: Params, audit: str, model: str, say: Report = tell) -> bool
     return measured
 
 
+def write_settings(params: Params) -> None:
+    """data/settings/<audit>.yaml: the size and the filled-in generate block, on which the other stages depend."""
+    import yaml
+
+    store = Store(params.root)
+    with store.renewed(store.settings()) as new:
+        for audit in params.audits:
+            content = {
+                "size": str(params.sizes[audit]),
+                "generate": params.stage(audit, "generate").model_dump(mode="json"),
+            }
+            store.write_bytes(new / f"{audit}.yaml", yaml.safe_dump(content, allow_unicode=True).encode())
+
+
 def _measured(folder: Path) -> bool:
     """Whether the results in this folder have a score with a number."""
     try:

@@ -132,6 +132,10 @@ class Store:
             return main / folder / f"{model}.sqlite"
         return state_folder(main) / "ledger" / f"{model}.sqlite"
 
+    def settings(self) -> Path:
+        """Folder of what each audit asks, once its size has filled it in."""
+        return self.root / "data" / "settings"
+
     def stimuli(self, audit: str) -> FolderStimuli:
         """The stimuli of one audit."""
         return FolderStimuli(audit, self.root)
@@ -171,7 +175,7 @@ class Store:
 
     def written_by_all(self) -> list[Path]:
         """The files and folders that the stages over all models write, and what is local to this machine."""
-        return [self.compared(), self.headline(), self.reports(), self.root / ".markedness"]
+        return [self.settings(), self.compared(), self.headline(), self.reports(), self.root / ".markedness"]
 
     # ---- what a study is made from
 
