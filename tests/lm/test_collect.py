@@ -13,7 +13,7 @@ from markedness.lm import run as asking
 from markedness.lm.base import Draw, LanguageModel, RequestFailed, RetryLater
 from markedness.lm.collect import collect
 from markedness.lm.config import Price, RetryPolicy
-from markedness.lm.costs import BudgetTracker
+from markedness.lm.costs import BudgetTracker, cost, expected_tokens
 from markedness.lm.ledger import Ledger
 from markedness.lm.pace import AdaptiveLimiter
 from markedness.lm.plan import Counts
@@ -224,6 +224,20 @@ def test_collect_max_cost_is_never_passed(tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="max_cost reached: stopped after 4 requests"):
         gather(model, prompts(5), tmp_path / "m.jsonl", meter=meter)
     assert meter.spent == pytest.approx(80e-6)
+
+
+@pytest.mark.parametrize(("inward", "outward"), [(0.15, 0.6), (2.5, 10.0), (0.1, 0.3)])
+def test_budget_of_exactly_n_requests_allows_n(inward: float, outward: float) -> None:
+    prompt = Prompt("p", "g", completion="Say this", sampling=Sampling(max_tokens=80))
+    for n in (7, 99, 100, 600):
+        price = Price(input=inward, output=outward)
+        meter = BudgetTracker(price, max_cost=n * cost(price, *expected_tokens(prompt)))
+        asked = 0
+        while meter.allows([prompt]):
+            meter.ask(prompt)
+            meter.settle(prompt, Completion(text="x", prompt_tokens=2, completion_tokens=80))
+            asked += 1
+        assert asked == n
 
 
 def test_collect_many_workers_and_a_slow_ledger_keep_every_answer(tmp_path: Path) -> None:

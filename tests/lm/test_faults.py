@@ -149,6 +149,44 @@ def test_generate_model_that_vanishes_is_given_up_after_failures_in_a_row(
     assert table["error"].iloc[-1].startswith("not asked: 5 requests in a row failed for the same reason: HTTP 404")
 
 
+def test_generate_given_up_reaches_no_limit_of_the_budget_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "GIVE_UP_AFTER", 5)
+    with Server() as server:
+        texts = ["answered", *(f"fault:401 {i}" for i in range(29))]
+        params = toy_study.study(tmp_path, server.url, texts, concurrency=1, max_requests=12)
+        _, counts, said = run(params)
+        assert counts.failed == 29 and server.faults["401"] <= 6
+        assert f"not asked: 5 requests in a row failed for the same reason: HTTP 401 from {server.url}" in said
+        monkeypatch.setattr(asking, "GIVE_UP_AFTER", 50)
+        with pytest.raises(asking.BudgetError, match=r"stopped after 12 .* 12 failed, most often because: HTTP 401"):
+            run(params)
+
+
+@pytest.mark.parametrize("way", [{"concurrency": 1}, {"batch_api": True, "batch_poll": 0.01, "chat": True}])
+@pytest.mark.parametrize("fault", ["broken-off", "schema-billed"])
+def test_generate_answer_that_is_billed_but_cannot_be_used_counts_for_max_cost(
+    tmp_path: Path, way: dict[str, Any], fault: str
+) -> None:
+    with Server() as server:
+        texts = [f"fault:{fault} {i}" for i in range(30)]
+        prices = {"toy-model": {"input": 0, "output": 1_000_000}}  # 9 tokens an answer, at most 9 are forecast
+        params = toy_study.study(tmp_path, server.url, texts, prices=prices, max_cost=45, **way)
+        with pytest.raises(asking.BudgetError, match=r"max_cost reached: stopped after 5 requests \(45.0000 spent\)"):
+            run(params)
+        assert server.stats()["answered"] == 5
+
+
+def test_generate_answers_broken_off_in_a_row_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "GIVE_UP_AFTER", 5)
+    with Server() as server:
+        server.always = "broken-off"
+        with pytest.raises(pipeline.StageError, match="all 30 requests failed"):
+            run(toy_study.study(tmp_path, server.url, [f"text {i}" for i in range(30)], concurrency=1))
+        assert server.faults["broken-off"] <= 7
+
+
 def test_generate_failures_of_different_causes_or_of_single_requests_are_not_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -290,6 +290,8 @@ class Server:
                 choice["logprobs"] = {"content": [{**top[0], "top_logprobs": shown}]}
             else:
                 choice["logprobs"] = {"top_logprobs": [dict(pairs)], "tokens": [pairs[0][0]]}
+        if fault == "schema-billed":
+            choice = {"index": 0}
         return {
             "id": "cmpl-1", "object": "chat.completion" if chat else "text_completion", "created": 1,
             "model": self.served_model or f"{request['model']}-served",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from markedness.lm.base import RequestFailed
+from markedness.lm.base import BROKEN_OFF, RequestFailed
 from markedness.lm.redaction import Redaction
 from markedness.records import UNSUPPORTED, Completion, Prompt
 
@@ -29,8 +29,9 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
         raise RequestFailed(redaction.error(f"the server reports an error: {detail}"))
     choice = _first_choice(answer)
     if choice.get("error") or choice.get("finish_reason") == "error":
-        raise RequestFailed(redaction.error(f"the server broke the answer off: {choice.get('error') or 'error'}"))
-    usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
+        reason = f"the server broke the answer off: {choice.get('error') or 'error'}"
+        raise RequestFailed(redaction.error(reason), cause=BROKEN_OFF)
+    prompt_tokens, completion_tokens = reported_usage(answer)
     finish_reason = choice.get("finish_reason")
     if isinstance(finish_reason, str) and (
         not _FINISH_REASON.fullmatch(finish_reason)
@@ -42,8 +43,8 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
         "finish_reason": finish_reason if isinstance(finish_reason, str) else None,
         "model": _name(answer.get("model"), redaction),
         "fingerprint": _name(answer.get("system_fingerprint"), redaction),
-        "prompt_tokens": _count(usage.get("prompt_tokens")),
-        "completion_tokens": _count(usage.get("completion_tokens")),
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
     }
     if served["finish_reason"] == "content_filter":
         return Completion(error="content filter: the server withheld the answer", **served)
@@ -66,6 +67,13 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
         reason = f"the answer has {len(text):,} characters, too many for max_tokens {prompt.sampling.max_tokens:,}"
         return Completion(error=f"{reason}: the server does not keep to it", **served)
     return Completion(text=redaction.completion(text), **served)
+
+
+def reported_usage(answer: Any) -> tuple[int | None, int | None]:
+    """Tokens, input and output, that a decoded body says were used, whatever else is wrong with it."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    usage = usage if isinstance(usage, dict) else {}
+    return _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
 
 
 def _name(value: Any, redaction: Redaction) -> str | None:

@@ -11,6 +11,9 @@ import orjson
 
 from markedness.records import AuditError, Completion, Prompt
 
+BROKEN_OFF = "broken off"
+"""Cause of answers that the server began and did not end: a run of them is given up, one is perhaps a moment's."""
+
 
 class ModelError(AuditError):
     """The model as a whole cannot be used: a missing file, package or key."""
@@ -29,6 +32,8 @@ class RequestFailed(Exception):  # noqa: N818
         """A cause that ends other requests as well ("key", "not found"); None: perhaps this request alone."""
         self.status = status
         """The HTTP status, where there was one."""
+        self.usage: tuple[int | None, int | None] = (None, None)
+        """Tokens, input and output, that the server reports for an answer that cannot be used: they are billed."""
 
 
 class RetryLater(Exception):  # noqa: N818

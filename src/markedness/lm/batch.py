@@ -291,6 +291,8 @@ class BatchRun(Run):
         try:
             self._end(key, self._completion(draw, row))
         except RequestFailed as failed:
+            if key in self.asked_here:
+                self.meter.bill(failed.usage)
             self._end(key, Completion(finish_reason=failed.finish_reason, error=str(failed)))
         except RetryLater as later:
             self.reasons[key] = str(later)

@@ -24,6 +24,10 @@ def cost(price: Price, input_tokens: float, output_tokens: float) -> float:
     return (price.input * input_tokens + price.output * output_tokens) / 1_000_000
 
 
+ROUNDING = 1e-9
+"""Of max_cost: sums of prices are not exact, and exactly as many requests as it pays for are asked."""
+
+
 @dataclass
 class BudgetTracker:
     """What one run may ask and spend, and what it has."""
@@ -41,7 +45,10 @@ class BudgetTracker:
         """Whether the limits allow these requests even if every in-flight request reaches its highest cost."""
         if self.max_requests is not None and self.requests + len(prompts) > self.max_requests:
             return False
-        return self.max_cost is None or self.spent + self._held + sum(map(self._most, prompts)) <= self.max_cost
+        if self.max_cost is None:
+            return True
+        most = self.spent + self._held + sum(map(self._most, prompts))
+        return most <= self.max_cost * (1 + ROUNDING)
 
     def ask(self, prompt: Prompt) -> None:
         """A request goes out."""
@@ -57,6 +64,11 @@ class BudgetTracker:
             input_tokens = input_tokens if reported[0] is None else reported[0]
             output_tokens = output_tokens if reported[1] is None else reported[1]
             self.spent += cost(self.price, input_tokens, output_tokens)
+
+    def bill(self, usage: tuple[int | None, int | None]) -> None:
+        """Count the reported tokens, input and output, of an answer that cannot be used; None: none reported."""
+        if self.price is not None:
+            self.spent += cost(self.price, usage[0] or 0, usage[1] or 0)
 
     def _most(self, prompt: Prompt) -> float:
         return 0.0 if self.price is None else cost(self.price, *expected_tokens(prompt))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from markedness.lm import served_by
-from markedness.lm.answers import read_completion
+from markedness.lm.answers import read_completion, reported_usage
 from markedness.lm.base import Draw, LanguageModel, RequestFailed
 from markedness.lm.config import OpenAIModel
 from markedness.lm.endpoint import Endpoint
@@ -121,11 +121,12 @@ class OpenAIServer(LanguageModel):
         """A decoded 2xx body as a completion; RequestFailed says what of it cannot be read."""
         try:
             return read_completion(answer, prompt, self.config.chat, self.endpoint.redaction)
-        except RequestFailed:
-            raise
         except Exception as error:  # what nobody foresaw ends this request alone, not those that are paid for beside it
-            reason = f"the answer cannot be read ({type(error).__name__}: {error})"
-            raise RequestFailed(self.endpoint.redaction.error(reason), cause="unreadable") from error
+            if not isinstance(error, RequestFailed):
+                reason = f"the answer cannot be read ({type(error).__name__}: {error})"
+                error = RequestFailed(self.endpoint.redaction.error(reason), cause="unreadable")
+            error.usage = reported_usage(answer)
+            raise error from None
 
     async def close(self) -> None:
         """Close the connections."""

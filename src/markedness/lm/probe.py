@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from markedness.lm.base import Draw, LanguageModel, ModelError, RequestFailed, RetryLater
+from markedness.lm.base import BROKEN_OFF, Draw, LanguageModel, ModelError, RequestFailed, RetryLater
 from markedness.lm.endpoint import Endpoint
 from markedness.records import Completion, Message, Prompt, Sampling
 
@@ -35,8 +35,8 @@ async def ask_once(
 async def probe_server(model: LanguageModel, endpoint: Endpoint, sampling: Sampling) -> None:
     """Ask once; ModelError where all other requests would end alike.
 
-    A server that is busy or slow passes, and so does one whose test answer is empty: reasoning may use up so few
-    tokens. A refused request is tried again with the tokens that will really be asked for.
+    A server that is busy or slow passes, and so does one whose test answer is broken off or empty: reasoning may use up
+    so few tokens. A refused request is tried again with the tokens that will really be asked for.
     """
     short = replace(sampling, max_tokens=min(MAX_TOKENS, sampling.max_tokens))
     for tried in (short, sampling):
@@ -45,7 +45,7 @@ async def probe_server(model: LanguageModel, endpoint: Endpoint, sampling: Sampl
         except RequestFailed as failed:
             if failed.cause is None and failed.status in (400, 422) and tried is short and short != sampling:
                 continue
-            if failed.cause is not None or failed.status in (400, 422):
+            if failed.cause not in (None, BROKEN_OFF) or failed.status in (400, 422):
                 raise ModelError(f"{endpoint.where}: {failed}; nothing else was asked") from None
         except RetryLater as later:
             if later.cause == "unreachable":

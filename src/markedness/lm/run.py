@@ -63,15 +63,19 @@ class Run:
         async with asyncio.TaskGroup() as group:
             for batch in self._batches(missing):
                 await self.pace.place()
-                while not self._allowed(batch) and self.pace.under_way + self.pace.resting > 1:
+                while not self._settled(batch) and self.pace.under_way + self.pace.resting > 1:
                     # in-flight requests reserve their worst-case cost; wait for them to settle before stopping
                     self.pace.leave()
                     await asyncio.sleep(0.01)
                     await self.pace.place()
-                if self.fault or not self._allowed(batch):
+                if self.fault or not self._settled(batch):
                     self.pace.leave()
                     break
                 left -= len(batch)
+                if self.given_up:  # not asked, so no limit of the budget is reached by it
+                    self.pace.leave()
+                    self._record(batch, [Completion(error=self.given_up)] * len(batch), datetime.now(UTC))
+                    continue
                 for _, draw in batch:
                     self.meter.ask(draw.prompt)
                 group.create_task(self._kept(batch))
@@ -79,6 +83,10 @@ class Run:
             raise self.fault
         if left:
             raise self.stopped(left)
+
+    def _settled(self, batch: list[tuple[int, Draw]]) -> bool:
+        """Whether it is clear what becomes of a batch: the budget allows it, or it is not asked at all."""
+        return self.given_up is not None or self._allowed(batch)
 
     def _allowed(self, batch: list[tuple[int, Draw]]) -> bool:
         return self.meter.allows([draw.prompt for _, draw in batch])
@@ -108,9 +116,13 @@ class Run:
             answers = await self._attempts([draw for _, draw in batch])
         finally:
             self.pace.leave()
+        for (_, draw), answer in zip(batch, answers, strict=True):
+            self.meter.settle(draw.prompt, answer)
+        self._record(batch, answers, asked)
+
+    def _record(self, batch: list[tuple[int, Draw]], answers: Sequence[Completion], asked: datetime) -> None:
         with self.plan.ledger.together():  # one commit for a batch of a local model
             for (distinct, draw), answer in zip(batch, answers, strict=True):
-                self.meter.settle(draw.prompt, answer)
                 self.plan.record(distinct, draw, answer, asked, self.counts)
         self.show()
 
@@ -126,6 +138,7 @@ class Run:
             try:
                 answers = await self.model.complete(draws)
             except RequestFailed as error:
+                self.meter.bill(error.usage)
                 self._unserved(error.cause, str(error))
                 return [Completion(finish_reason=error.finish_reason, error=str(error))] * len(draws)
             except RetryLater as error:
@@ -170,7 +183,11 @@ class Run:
         meter = self.meter
         by_cost = meter.max_cost is not None and meter.allows([]) and meter.max_requests != meter.requests
         limit = "max_cost" if by_cost else "max_requests"
+        failed = "".join(
+            f"; {self.counts.failed:,} failed, most often because: {reason}"
+            for reason, _ in self.counts.reasons.most_common(1)
+        )
         return BudgetError(
-            f"{limit} reached: stopped after {meter.requests:,} requests ({meter.spent_text}), {left:,} not asked; "
-            f"what was answered is in the ledger: raise {limit} and run again to go on"
+            f"{limit} reached: stopped after {meter.requests:,} requests ({meter.spent_text}), {left:,} not asked"
+            f"{failed}; what was answered is in the ledger: raise {limit} and run again to go on"
         )
