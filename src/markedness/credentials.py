@@ -21,6 +21,7 @@ _QUERY = re.compile(
 )
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{24,128}")
 """A key as some vendors make them; no variable is called so."""
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
@@ -37,6 +38,12 @@ def looks_like_a_secret(text: str) -> bool:
     """
     prefixed, random = map(_is_prefixed, _PREFIXED.finditer(text)), map(_is_random, _TOKEN.finditer(text))
     return any(prefixed) or any(random) or bool(_JWT.search(text))
+
+
+def is_key_like(text: str) -> bool:
+    """Whether a text under the name of a key is one: also a hexadecimal number or a UUID, as some vendors make them."""
+    formed = _HEXADECIMAL.fullmatch(text.strip()) or _UUID.fullmatch(text.strip())
+    return bool(formed) or looks_like_a_secret(text)
 
 
 def _is_prefixed(found: re.Match[str]) -> bool:

@@ -99,9 +99,20 @@ REFUSED = {
     "extra_body infinite": ({"extra_body": {"x": float("inf")}}, "extra_body.x: is not a finite number"),
     "extra_body model": ({"extra_body": {"model": "other"}}, "extra_body.model: cannot be set here"),
     "extra_body n": ({"extra_body": {"n": 5}}, "extra_body.n: cannot be set here"),
+    **{f"extra_body {name}": ({"extra_body": {name: 1}}, f"extra_body.{name}: cannot be set here; it is set by")
+       for name in ("max_tokens", "max_completion_tokens", "n_predict", "temperature", "top_p", "stop", "logprobs",
+                    "top_logprobs", "best_of", "seed")},
+    "extra_body subscription_key": ({"extra_body": {"subscription_key": "0a" * 16}}, "subscription_key: looks like"),
+    "extra_body key": ({"extra_body": {"key": "6f1f3a52-8a1b-4c5d-9e0f-112233445566"}}, "extra_body.key: looks like"),
+    "extra_body access_key": ({"extra_body": {"a": {"access-key": "0B" * 32}}}, "extra_body.a.access-key: looks like"),
     "timeout .inf": ({"timeout": float("inf")}, "timeout: "),
     "max_wait .inf": ({"max_wait": float("inf")}, "max_wait: "),
 }  # fmt: skip
+
+
+def test_params_field_called_a_key_that_holds_none_is_kept(tmp_path: Path) -> None:
+    body = {"prompt_cache_key": "study-of-personas-2026", "key": "value", "lora_revision": "0a" * 20, "top_k": 3}
+    assert load(tmp_path, extra_body=body).extra_body == body
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from markedness.credentials import carries_a_secret, key_name_fault, looks_like_a_secret, url_fault
+from markedness.credentials import carries_a_secret, is_key_like, key_name_fault, looks_like_a_secret, url_fault
 from markedness.records import Strict
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -30,7 +30,10 @@ _CREDENTIAL = "looks like a credential; put it into an environment variable and 
 _OWN_FIELDS = {
     "model": "models.<name>.model", "messages": "the audit's prompts", "prompt": "the audit's prompts",
     "candidates": "the audit's prompts", "n": "<audit>.generate.samples", "stream": "nothing: answers come whole",
-    "seed": "models.<name>.seed: true",
+    "seed": "models.<name>.seed: true", "temperature": "<audit>.generate", "top_p": "<audit>.generate",
+    "stop": "the audit's prompts", "best_of": "nothing: each request has one answer",
+    **dict.fromkeys(("logprobs", "top_logprobs"), "models.<name>.top_logprobs"),
+    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_new_tokens", "n_predict"), "<audit>.generate"),
 }  # fmt: skip
 """Field of a request -> where it is set."""
 
@@ -44,12 +47,12 @@ def body_faults(body: dict[str, Any], where: str = "extra_body") -> Iterator[str
 
 
 def _names_a_credential(name: str, value: Any) -> bool:
-    """Whether a field is called like a key, or ends so and holds a text long enough to be one."""
+    """Whether a field is called like a key, or ends so and holds a text long enough, or of the form, to be one."""
     plain = re.sub(r"[^a-z]", "", name.lower())
-    long = isinstance(value, str) and len(value) >= SHORTEST_KEY
-    return plain in _CREDENTIALS or (
-        long and plain.endswith(("apikey", "token", "auth", "secret", "password", "passwd"))
-    )
+    text = value if isinstance(value, str) else ""
+    named = plain.endswith(("apikey", "token", "auth", "secret", "password", "passwd", "credential", "credentials"))
+    formed = plain.endswith(("key", "signature", "sig", "pass", "pwd", "pat")) and is_key_like(text)
+    return plain in _CREDENTIALS or (named and len(text) >= SHORTEST_KEY) or formed
 
 
 def _value_faults(value: Any, where: str, depth: int) -> Iterator[str]:
