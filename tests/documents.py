@@ -25,7 +25,11 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("index.md", "sizes.md")),
+    *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
+]
 BLOCK = re.compile(
     r"(?:^ *<!-- *(?P<mark>[\w-]+): *(?P<value>.+?) *-->\n)?"
     r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^ *```$",
