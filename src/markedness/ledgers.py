@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from markedness.credentials import carries_a_secret, hide
 from markedness.files import atomic
 from markedness.lm import served_by, slices
 from markedness.lm.base import LanguageModel
-from markedness.lm.config import ModelConfig, OpenAIModel, ScriptedModel, TransformersModel
+from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ScriptedModel, TransformersModel
 from markedness.lm.database import LedgerError
 from markedness.lm.ledger import DIGEST, Ledger, summary
 from markedness.lm.local import LocalModel
@@ -54,10 +55,7 @@ def opened(params: Params, audit: str, model: str, say: Report = tell, part: str
                 f"{shown}: {entered.unknown:,} answers are of version 0.1, which does not say who gave them; if it was "
                 f"{_server(config)}, run 'markedness ledger import {shown} --model {model}', else move the file away"
             )
-        for fault in entered.faults[:FAULTS_SHOWN]:
-            say(fault)
-        if len(entered.faults) > FAULTS_SHOWN:
-            say(f"{shown}: and {len(entered.faults) - FAULTS_SHOWN:,} more lines cannot be read")
+        _say_faults(entered.faults, str(shown), say)
         yield ledger
         for fault in ledger.faults[:FAULTS_SHOWN]:
             say(fault)
@@ -127,7 +125,7 @@ def status(params: Params, say: Report = tell) -> None:
             if empty := ledger.count_empty():
                 say(f"  {empty:,} of them paid for but empty")
             for who, count in ledger.served_by().items():
-                say(f"  {count:,} answered by {who}")
+                say(f"  {count:,} answered by {hide(who)}")
             for name, facts in ledger.batches().items():
                 say(f"  batch {name} under way since {facts.get('at', 'an unknown time')}")
             for fault in ledger.faults:
@@ -152,6 +150,14 @@ def enter(params: Params, model: str, file: Path, who: str | None = None, say: R
     if not file.is_file():
         raise LedgerError(f"{file}: no such file; name a slice, such as data/ledger/personas/{model}.jsonl")
     config, store = params.model(model), Store(params.root)
+    if isinstance(config, ScriptedModel | CorpusModel):
+        raise LedgerError(
+            f"{model}: its backend is {config.backend}, which asks nobody; import into a model that is asked"
+        )
+    if who is not None and carries_a_secret(who):
+        raise LedgerError(
+            "--served-by: looks like a credential; it would stand in every answer: name the server plainly"
+        )
     if who is None and isinstance(config, TransformersModel):
         who = LocalModel(config, params.root, params.seed).served_by
     elif who is None and isinstance(config, OpenAIModel):
@@ -166,9 +172,15 @@ def enter(params: Params, model: str, file: Path, who: str | None = None, say: R
             )
         ledger.note_entered(slices.digest(file))  # what is faulty in it stays so
         say(f"{model}: {len(ledger) - before:,} new answers, {len(ledger):,} in all")
-    for fault in entered.faults:
-        say(fault)
+    _say_faults(entered.faults, str(file), say)
     return len(entered.faults)
+
+
+def _say_faults(faults: Sequence[str], where: str, say: Report) -> None:
+    for fault in faults[:FAULTS_SHOWN]:
+        say(fault)
+    if len(faults) > FAULTS_SHOWN:
+        say(f"{where}: and {len(faults) - FAULTS_SHOWN:,} more lines cannot be read")
 
 
 def prune(params: Params, model: str, yes: bool, say: Report = tell, empty: bool = False) -> None:
@@ -212,7 +224,7 @@ def _slices(store: Store, model: str) -> list[Path]:
 def _server(config: ModelConfig) -> str:
     """Who answers today, in words."""
     if isinstance(config, OpenAIModel):
-        return config.served_by or served_by.server(config.base_url)
+        return config.served_by or served_by.server(config.url)
     place = config.path if isinstance(config, TransformersModel) else f"the backend {config.backend}"
     return f"the model that is now in {place}"
 

@@ -15,6 +15,7 @@ import toy_study
 from openai_server import Server
 
 from markedness import generation, ledgers, pipeline
+from markedness import params as params_file
 from markedness.lm import served_by
 from markedness.lm.base import Draw, draw_keys
 from markedness.lm.collect import collect
@@ -341,10 +342,59 @@ def test_same_weights_elsewhere_have_the_same_keys_and_are_hashed_once(
     assert served_by.weights(tmp_path / "empty", cache) == ""
 
 
-def test_server_is_named_without_credentials_and_query(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_is_named_without_credentials_and_query() -> None:
     assert served_by.server("https://me:secret@Host:8000/v1/?api-key=k#x") == "https://host:8000/v1"
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    assert served_by.server(None) == "http://127.0.0.1:9/v1"
+
+
+def test_import_takes_answers_as_given_by_the_server_of_params_not_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server() as server:
+        run(toy_study.study(tmp_path, server.url, TEXTS))
+        params = toy_study.study(tmp_path, None, TEXTS)  # type: ignore[arg-type]
+        old_ledger(params)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        ledgers.enter(params, "toy", slice_of(params), say=lambda line: None)
+    with Ledger(Store(tmp_path).ledger_database("toy")) as ledger:
+        assert ledger.served_by() == {"https://api.openai.com/v1": 3}
+
+
+def test_import_with_credentials_in_who_answered_is_refused_and_a_line_with_them_named(tmp_path: Path) -> None:
+    secret = "https://joe:planted2secret@host/v1"
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        run(params)
+        lines = slice_of(params).read_bytes().splitlines(keepends=True)
+        old_ledger(params)
+        with pytest.raises(LedgerError, match="--served-by: looks like a credential") as refused:
+            ledgers.enter(params, "toy", slice_of(params), secret, say=lambda line: None)
+        assert "planted" not in str(refused.value)
+        row = orjson.loads(lines[1])
+        row |= {"served_by": secret, "key": draw_keys(secret, row["request"], range(1)).hex()}
+        slice_of(params).write_bytes(b"".join([lines[0], orjson.dumps(row) + b"\n", *lines[2:]]))
+        said: list[str] = []
+        assert ledgers.enter(params, "toy", slice_of(params), say=said.append) == 1
+        assert "line 2 cannot be read" in said[-1] and "planted" not in str(said)
+        with Ledger(Store(tmp_path).ledger_database("toy")) as ledger:
+            ledger.add([(bytes(16), secret, 0, "{}", '{"text":"a"}', *["2026-01-01T00:00:00.000+00:00"] * 2)])
+        ledgers.status(params, said.append)
+        assert "  1 answered by https://[key]@host/v1" in said
+
+
+def test_import_of_noise_names_ten_lines_and_counts_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "noise").write_bytes(b"noise\n" * 5_000)
+    params = toy_study.study(tmp_path, "http://127.0.0.1:1/v1", TEXTS)
+    said: list[str] = []
+    assert ledgers.enter(params, "toy", tmp_path / "noise", say=said.append) == 5_000
+    assert len(said) == 12 and said[-1].endswith("noise: and 4,990 more lines cannot be read")
+
+
+def test_import_into_a_model_that_asks_nobody_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("models: {rule: {backend: scripted}, texts: {backend: corpus}}")
+    (tmp_path / "any.jsonl").write_bytes(b"")
+    for model in ("rule", "texts"):
+        with pytest.raises(LedgerError, match=f"{model}: its backend is .*, which asks nobody"):
+            ledgers.enter(params_file.load(tmp_path / "params.yaml"), model, tmp_path / "any.jsonl")
 
 
 # ---------------------------------------------------------------- version 0.1

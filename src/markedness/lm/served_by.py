@@ -20,9 +20,9 @@ _NO_MATTER = "transformers_version"
 """Key of a configuration that says only who wrote it."""
 
 
-def server(base_url: str | None) -> str:
-    """The URL without user, password, query and fragment; None: the one that the openai package takes."""
-    parts = urlsplit(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
+def server(url: str) -> str:
+    """The URL without user, password, query and fragment."""
+    parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2].lower()
     return f"{parts.scheme.lower()}://{place}{parts.path.rstrip('/')}"
 

@@ -19,6 +19,7 @@ import numpy as np
 import orjson
 from pydantic import TypeAdapter
 
+from markedness.credentials import carries_a_secret
 from markedness.lm.base import KEY_VERSION, draw_keys
 from markedness.lm.database import LedgerError
 from markedness.lm.ledger import DIGEST, Ledger, Row, summary
@@ -194,7 +195,7 @@ def _row(content: Mapping[str, Any], adopt: Adopt) -> Row | None:
     given = content["key"]
     if "version" in content:
         served_by = content["served_by"]
-        if not isinstance(served_by, str):
+        if not isinstance(served_by, str) or carries_a_secret(served_by):
             raise ValueError("no server")
         key = draw_keys(served_by, request, range(sample, sample + 1))
         if key.hex() != given:
