@@ -9,7 +9,7 @@ import pytest
 
 from markedness.results import Score, VerdictKind
 from markedness.stats.inference import detectable, redetected
-from markedness.verdicts import answers, strongest, summary, verdict_table
+from markedness.verdicts import answers, counted, strongest, summary, verdict_table
 
 TESTED = Score(
     "gap.marked", 0.5, 0.2, 0.8, p=0.001, p_adjusted=0.004, family=4, detectable=0.4, positive="more", negative="less",
@@ -76,3 +76,10 @@ def test_table_of_verdicts_has_a_row_for_each_headline_score() -> None:
     table = verdict_table({"m": scores()})
     assert len(table) == 11 and set(table["verdict"]) == {"found", "not found", "too little data"}
     assert table.loc[table["score"].eq("gap.marked"), "p_adjusted_model"].item() == pytest.approx(0.008)
+
+
+def test_count_of_findings_leaves_out_what_was_only_described() -> None:
+    described = {"personas": [Score("share.all", 0.5)]}
+    assert (
+        counted(answers(scores() | described)) == "1 of 8 tested scores found a difference; 3 more could not be tested"
+    )

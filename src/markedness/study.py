@@ -22,7 +22,7 @@ from markedness.reporting.results import Result, read
 from markedness.results import Score
 from markedness.store import Store
 from markedness.tracked import AuditRun, DataSet, ModelRun
-from markedness.verdicts import headline_estimates, headline_table, verdict_table
+from markedness.verdicts import answers, counted, headline_estimates, headline_table, verdict_table
 from markedness.working_tree import main_tree
 
 Report = Callable[[str], None]
@@ -267,11 +267,12 @@ def _model_run(params: Params, model: str, state: dict[str, str], link: dict[str
     from markedness import provenance
 
     store = Store(params.root)
-    runs = []
+    runs, headlines = [], {}
     for audit in params.audits:
         result = read(store, audit, model, audits.spec(audit).card)
         if result is None:
             continue
+        headlines[audit] = result.headline()
         settings = {
             name: params.stage(audit, name).model_dump(mode="json", exclude={"axes"})
             for name in audits.STAGES
@@ -286,7 +287,11 @@ def _model_run(params: Params, model: str, state: dict[str, str], link: dict[str
             )
         )  # fmt: skip
     changed = provenance.changes(params.root, params.path.name, params.raw, model)
-    tags = {**state, "changed": "\n".join(f"{key}: {old} -> {new}" for key, (old, new) in changed.items())}
+    tags = {
+        **state,
+        "answer": counted(answers(headlines)),
+        "changed": "\n".join(f"{key}: {old} -> {new}" for key, (old, new) in changed.items()),
+    }
     return ModelRun(
         model, {"seed": params.seed, "models": {model: params.raw["models"][model]}}, tags, runs,
         store.reports() / f"{model}.html", provenance.run_name(model, changed),

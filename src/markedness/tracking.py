@@ -281,11 +281,9 @@ def _log_metrics(client: MlflowClient, run_id: str, metrics: Mapping[str, float]
 
 
 def _save_view(client: MlflowClient, experiment_id: str, runs: Sequence[ModelRun]) -> None:
-    """The runs table with the headline scores as columns, as a shared view of the user interface."""
-    headline = list(
-        dict.fromkeys(f"{a.audit}/{mlflow_name(key)}" for run in runs for a in run.audits for key in a.headline)
-    )
-    columns = ["attributes.`Created`", "attributes.`Dataset`", *(f"metrics.`{name}`" for name in headline)]
+    """The runs table with the answer, what changed and the first score of each audit, as a shared view."""
+    first = dict.fromkeys(f"{a.audit}/{mlflow_name(a.headline[0])}" for run in runs for a in run.audits if a.headline)
+    columns = ["attributes.`Created`", "tags.`answer`", "tags.`changed`", *(f"metrics.`{name}`" for name in first)]
     state = {
         "searchFilter": "tags.kind = 'model'", "orderByKey": "attributes.start_time", "orderByAsc": False,
         "startTime": "ALL", "lifecycleFilter": "Active", "datasetsFilter": [], "modelVersionFilter": "All Runs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -51,6 +52,16 @@ def answers(scores: Mapping[str, Sequence[Score]]) -> list[Answer]:
         said = verdict(of_model, p=float(p), family=max(1, family))
         made.append(Answer(audit, of_model, float(p), said, strength if math.isfinite(strength) else 0.0))
     return made
+
+
+def counted(made: Iterable[Answer]) -> str:
+    """How many of the tested Scores found something."""
+    kinds = Counter(one.verdict.kind for one in made)
+    tested = kinds[VerdictKind.FOUND] + kinds[VerdictKind.NOT_FOUND]
+    unsaid = kinds[VerdictKind.TOO_LITTLE] + kinds[VerdictKind.NOT_MEASURED]
+    return f"{kinds[VerdictKind.FOUND]} of {tested} tested scores found a difference" + (
+        f"; {unsaid} more could not be tested" if unsaid else ""
+    )
 
 
 @dataclass(frozen=True)

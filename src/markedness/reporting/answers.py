@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from markedness.cards import words
 from markedness.lm.config import ScriptedModel
 from markedness.reporting.pages import Pages
 from markedness.results import Score, VerdictKind
-from markedness.verdicts import Answer, answers, strongest, summary
+from markedness.verdicts import Answer, answers, counted, strongest, summary
 
 MARKS: Mapping[VerdictKind, tuple[str, str]] = {
     VerdictKind.FOUND: ("found", "\u25cf"),
@@ -33,7 +32,6 @@ def first_screen(pages: Pages, model: str) -> dict[str, Any]:
     """Shown, not shown, cannot say; and of a control, what is planted."""
     every = model_answers(pages, model)
     made = summary(every, [(audit, pages.cards[audit].missing_key) for audit in pages.audits])
-    counted = Counter(one.verdict.kind for one in every)
     cannot = [
         *made.cannot,
         *(f"{words(a)}: not run yet (markedness run {a} --model {model})." for a in _not_run(pages, model)),
@@ -41,11 +39,8 @@ def first_screen(pages: Pages, model: str) -> dict[str, Any]:
     more_found, more_looked, more_cannot = made.more
     config = pages.models[model]
     planted = isinstance(config, ScriptedModel) and config.rule == "planted"
-    tested = counted[VerdictKind.FOUND] + counted[VerdictKind.NOT_FOUND]
-    unsaid = counted[VerdictKind.TOO_LITTLE] + counted[VerdictKind.NOT_MEASURED]
     return {
-        "count": f"{counted[VerdictKind.FOUND]} of {tested} tested scores found a difference"
-        + (f"; {unsaid} more could not be tested." if unsaid else "."),
+        "count": f"{counted(every)}.",
         "planted": [(a, pages.cards[a].planted) for a in pages.audits if planted and pages.cards[a].planted],
         "parts": [
             ("Shown", "nothing was found", [_sentence(pages, model, one) for one in made.found], more_found),
