@@ -111,6 +111,23 @@ def test_stage_after_a_killed_run_first_puts_back_what_was_kept(tmp_path: Path) 
     assert table.read_bytes() == before and "the files of the one before are back" in said[0]
 
 
+def test_compare_after_a_killed_run_first_puts_back_what_was_kept(tmp_path: Path) -> None:
+    loaded = study(tmp_path)
+    store = Store(tmp_path)
+    assert pipeline.run(loaded, "homogeneity", "m", lambda _: None)
+    table = store.table_path("generations", "homogeneity", "m")
+    before = table.read_bytes()
+    block = kept.earlier(store.kept("homogeneity", "m"), {"generations": table})
+    block.__enter__()  # as by a run that was killed: the block never ends
+    table.unlink()
+    table.write_bytes(b"of the run that was killed")
+    done = subprocess.run(
+        [sys.executable, "-m", "markedness", "compare"], cwd=tmp_path, env=os.environ, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert table.read_bytes() == before and not kept.left_over(store.kept("homogeneity", "m"))
+
+
 def test_run_beside_another_of_the_same_audit_and_model_ends_in_a_sentence_and_touches_nothing(tmp_path: Path) -> None:
     store = Store(study(tmp_path).root)
     theirs = store.table_path("generations", "homogeneity", "m")

@@ -165,8 +165,9 @@ def compare(
 ) -> None:
     """Compare every pair of models; with revisions, the same models at one and at the other."""
     loaded = _load(params)
-    from markedness import study
+    from markedness import pipeline, study
 
+    pipeline.recover(loaded)
     if first is None:
         study.compare(loaded)
     else:
@@ -177,8 +178,9 @@ def compare(
 def report(params: ParamsFile = DEFAULT) -> None:
     """Write reports/index.html and a stereotype card per model; they open from disk, without a network."""
     loaded = _load(params)
-    from markedness import study
+    from markedness import pipeline, study
 
+    pipeline.recover(loaded)
     study.report(loaded)
 
 
@@ -189,8 +191,9 @@ def export(
 ) -> None:
     """Write tables as LaTeX and Markdown and figures as PDF and SVG, for a paper."""
     loaded = _load(params)
-    from markedness import study
+    from markedness import pipeline, study
 
+    pipeline.recover(loaded)
     study.export(loaded, folder)
 
 
@@ -198,8 +201,9 @@ def export(
 def track(params: ParamsFile = DEFAULT) -> None:
     """Tell MLflow what is new: sqlite:///mlflow.db, or MLFLOW_TRACKING_URI."""
     loaded = _load(params)
-    from markedness import study
+    from markedness import pipeline, study
 
+    pipeline.recover(loaded)
     study.track(loaded)
 
 

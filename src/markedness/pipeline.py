@@ -109,7 +109,7 @@ def evaluate(params: Params, audit: str, model: str, say: Report = tell) -> bool
     folder = store.results(audit, model)
     with store.renewed(folder, ("tables", "figures")) as new:
         if isinstance(features, Unsupported):
-            made = Evaluation([not_estimated(key) for key in spec.headline], notes=[features.reason])
+            made = Evaluation([not_estimated(key, features.reason) for key in spec.headline], notes=[features.reason])
         else:
             rng = generator(params, audit, "evaluate")
             made = spec.evaluate(features.tables, params.stage(audit, "evaluate"), rng)
@@ -189,6 +189,22 @@ def stage(name: str, params: Params, audit: str, model: str, say: Report = tell)
     """One stage by its name, while no other run works on this audit and model."""
     with _alone(Store(params.root), audit, model, say):
         return STAGES[name](params, audit, model, say)
+
+
+def recover(params: Params, say: Report = tell) -> None:
+    """Put back what killed runs had kept aside, before anything reads the files of all models.
+
+    Raises
+    ------
+    StoreError
+        When a run of one of them is under way: its files are of two runs.
+    """
+    store = Store(params.root)
+    for audit in params.audits:
+        for model in params.run:
+            if kept.left_over(store.kept(audit, model)):
+                with _alone(store, audit, model, say):
+                    pass
 
 
 @contextlib.contextmanager
