@@ -13,7 +13,7 @@ from markedness.audits.annotation.design.stimuli import StimuliError
 from markedness.audits.annotation.design.texts import texts_of_prompt
 from markedness.records import Axis, Value
 
-from .conftest import DIALECT, STIMULI, TWO_TASKS, Replaced, prompts
+from .conftest import DIALECT, STIMULI, TWO_TASKS, Replaced, prompts, stored
 
 
 def test_stimuli_hold_what_the_study_needs() -> None:
@@ -116,3 +116,11 @@ def test_other_groups_and_the_table_of_the_names_tool_work() -> None:
     params = generate.Params(axes=axes, paradigms=("names",), names=TWO_TASKS)
     items = texts_of_prompt(prompts(params, stimuli=Replaced("names.csv", names))[0].columns)
     assert {item["name"] for item in items if item["group"] == "A"} == {"Ada"} and len(items) == 16
+
+
+@pytest.mark.parametrize("column", ["vignette", "name"])
+def test_complete_corpus_with_one_pair_of_several_texts_says_so(column: str) -> None:
+    of_pair = {"pair": ["0", "0", "1", "1"], "group": ["White", "Black"] * 2, "y": [1] * 4, column: list("aabb")}
+    assert len(stored(**of_pair)) == 4
+    with pytest.raises(StimuliError, match=f"the pair '0' has texts of several values of {column}"):
+        stored(**of_pair | {"pair": ["0"] * 4})

@@ -548,6 +548,13 @@ def test_complete_corpus_with_one_pair_of_several_verbs_says_so() -> None:
         generate.complete_corpus(stored_scores(pair="p"), STIMULI, generate.Params())
 
 
+@pytest.mark.parametrize("guise", ["AAE", "SAE"])
+def test_complete_corpus_of_one_guise_says_so(guise: str) -> None:
+    rows = stored_scores()
+    with pytest.raises(AuditError, match=f"no scores of SAE to compare with those of another guise; it has {guise}"):
+        generate.complete_corpus(rows[rows["guise"].eq(guise)], STIMULI, generate.Params())
+
+
 def test_complete_corpus_of_matched_rows_without_a_pair_says_so() -> None:
     with pytest.raises(AuditError, match="16 rows of the setting matched have no pair"):
         generate.complete_corpus(stored_scores(setting="matched"), STIMULI, generate.Params())

@@ -200,7 +200,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     Raises
     ------
     StimuliError
-        When there is neither a judgment nor what it is about.
+        When there is neither a judgment nor what it is about, or one pair has several vignettes, or several names of
+        one group.
     """
     if "y" not in rows and not rows["text"].replace("", pd.NA).notna().any():
         raise StimuliError(
@@ -210,6 +211,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
         raise StimuliError(
             "annotation: the corpus has neither pair nor vignette, so that no texts can be matched; name one"
         )
+    for column in ("vignette", "name"):
+        _one_text_a_pair(rows, column)
     rows = rows.copy(deep=False)
     dialects = rows["group"].isin(list(params.axes[DIALECT].values))
     of_dialect = dialects.astype("int8").to_numpy()
@@ -223,3 +226,18 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
         valence = {task.task: task.valence for task in read_tasks(stimuli, params.tasks_file)}
         rows["valence"] = rows["task"].map(valence).astype("float").fillna(0).astype("int8")
     return rows
+
+
+def _one_text_a_pair(rows: pd.DataFrame, column: str) -> None:
+    """Refuse a pair whose texts of one group, iteration and task are about several vignettes or names."""
+    if "pair" not in rows or column not in rows:
+        return
+    keys = [name for name in ("paradigm", "iteration", "task", "pair", "group") if name in rows]
+    named = rows[rows["pair"].fillna("").ne("") & rows[column].fillna("").ne("")]
+    several = named.groupby(keys, sort=False, observed=True, dropna=False)[column].nunique().gt(1)
+    if several.any():
+        pair = dict(zip(keys, several.index[several][0], strict=True))["pair"]
+        raise StimuliError(
+            f"annotation: the pair '{pair}' has texts of several values of {column}, so that different texts would "
+            f"count as one; give every pair of the corpus an id of its own, such as {column} and number"
+        )

@@ -162,7 +162,7 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     Raises
     ------
     AuditError
-        For a prompt id of no task, a corpus without guises, or rows that do not say which text they are of.
+        For a prompt id of no task, a corpus without two guises, or rows that do not say which text they are of.
     """
     tasks = questions(params.tasks, stimuli)
     task_of_prompt = {key: name for name, task in tasks.items() for key in task.templates}
@@ -181,8 +181,14 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     if guise.isna().all():
         raise AuditError(f"the corpus has no column {params.axis_name}; name theirs in columns.{params.axis_name}")
     rows["marked"] = guise.notna() & guise.ne("") & guise.ne(params.axis.unmarked)
+    of_guise = guise.fillna("").ne("")
+    if not (rows["marked"].any() and (of_guise & ~rows["marked"]).any()):
+        raise AuditError(
+            f"the corpus has no scores of {params.axis.unmarked} to compare with those of another guise; it has "
+            f"{', '.join(sorted(guise[of_guise].unique()))}"
+        )
     overt = rows["task"].map({name: bool(task.words) for name, task in tasks.items()}).astype(bool)
-    rows = with_pairs(rows, guise.fillna("").ne(""), overt)
+    rows = with_pairs(rows, of_guise, overt)
     controls = {name: source.is_control for name, source in params.pairs.items()}
     rows["control"] = [controls.get(name, False) for name in rows["pairs"]]
     named = zip(rows["task"], rows["candidate"], strict=True)
