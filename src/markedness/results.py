@@ -264,6 +264,12 @@ def metrics(scores: Iterable[Score], keys: Sequence[str]) -> dict[str, float]:
     return found
 
 
+def _with_reason(score: Score) -> Score:
+    """A Score that was not estimated says so, if only that."""
+    known = not score.missing or score.method or score.lacking
+    return score if known else replace(score, method=not_estimated(score.key).method)
+
+
 def score_table(scores: Sequence[Score], keys: Sequence[str]) -> pd.DataFrame:
     """scores.csv and the estimates table: one Score a row, `SCORE_COLUMNS`; the headline, ``keys``, first.
 
@@ -278,7 +284,7 @@ def score_table(scores: Sequence[Score], keys: Sequence[str]) -> pd.DataFrame:
     if twice := next((key for key, times in counted.items() if times > 1), None):
         raise ValueError(f"two Scores have the key '{twice}'")
     rows = []
-    for place, score in enumerate([*first, *rest]):
+    for place, score in enumerate(map(_with_reason, [*first, *rest])):
         row = {one.name: getattr(score, one.name) for one in fields(score) if one.name != "influences"}
         clusters = "; ".join(f"{factor} {number}" for factor, number in score.clusters.items())
         answer = verdict(score)

@@ -1,4 +1,4 @@
-"""The order of the rows of a corpus does not matter: every audit gives the same Scores for shuffled rows."""
+"""Every audit on small corpora: shuffled rows give the same Scores, and a Score that is missing says why."""
 
 from __future__ import annotations
 
@@ -69,18 +69,42 @@ CORPORA = {"personas": personas, "homogeneity": homogeneity, "guise": guise, "kn
            "annotation": annotation}  # fmt: skip
 
 
+def scored(folder: Path, audit: str, block: dict[str, Any], tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Model -> its scores.csv, for one corpus a model."""
+    for name, table in tables.items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    models = {name: {"backend": "corpus", audit: {"path": f"{name}.csv"}} for name in tables}
+    content = {"audits": [audit], "run": list(models), "seed": 1, "models": models, audit: block}
+    (folder / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    study = params.load(folder / "params.yaml")
+    for model, stage in product(models, audits.STAGES):
+        pipeline.STAGES[stage](study, audit, model, say=lambda _: None)
+    store = Store(folder)
+    return {model: pd.read_csv(store.results(audit, model) / "scores.csv", keep_default_na=True) for model in models}
+
+
 @pytest.mark.parametrize("audit", sorted(CORPORA))
 def test_scores_of_shuffled_rows_are_the_same(audit: str, tmp_path: Path) -> None:
     table, block = CORPORA[audit](np.random.default_rng(3))
-    table.to_csv(tmp_path / "file.csv", index=False)
-    table.sample(frac=1, random_state=1).to_csv(tmp_path / "shuffled.csv", index=False)
-    models = {name: {"backend": "corpus", audit: {"path": f"{name}.csv"}} for name in ("file", "shuffled")}
-    content = {"audits": [audit], "run": list(models), "seed": 1, "models": models, audit: block}
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    study = params.load(tmp_path / "params.yaml")
-    for model, stage in product(models, audits.STAGES):
-        pipeline.STAGES[stage](study, audit, model, say=lambda _: None)
-    store = Store(tmp_path)
-    made = {model: pd.read_csv(store.results(audit, model) / "scores.csv") for model in models}
+    made = scored(tmp_path, audit, block, {"file": table, "shuffled": table.sample(frac=1, random_state=1)})
     pd.testing.assert_frame_equal(made["file"], made["shuffled"])
     assert made["file"]["p"].notna().any()
+
+
+GROUP = {"guise": "guise", "knowledge": "subject"}
+"""Audit -> the column of the group, where it is not race."""
+
+
+@pytest.mark.parametrize("audit", sorted(CORPORA))
+def test_scores_that_are_missing_say_why(audit: str, tmp_path: Path) -> None:
+    table, block = CORPORA[audit](np.random.default_rng(3))
+    column = GROUP.get(audit, "race")
+    tables = {"whole": table, "few": table.groupby(column).head(3)}
+    if audit != "guise":  # which refuses a corpus of one guise
+        tables["one"] = table[table[column].eq(table[column].max())]
+    for name, made in scored(tmp_path, audit, block, tables).items():
+        unmeasured = made[made["estimate"].isna()]
+        assert unmeasured[["lacking", "method"]].notna().any(axis=1).all(), (name, unmeasured["key"].tolist())
+        untested = made[made["family"].gt(0) & made["estimate"].notna() & made["p"].isna()]
+        assert untested["lacking"].notna().all(), (name, untested["key"].tolist())
+        assert made.loc[made["headline"], "key"].tolist() == list(audits.spec(audit).headline)

@@ -57,7 +57,7 @@ def latex(table: pd.DataFrame, title: str, label: str) -> str:
 def markdown(table: pd.DataFrame) -> str:
     """A Markdown table; signs that would end a cell or start markup are escaped."""
     rule = ["---:" if pd.api.types.is_numeric_dtype(table[column]) else "---" for column in table]
-    rows = [[words(str(column)) for column in table], rule]
+    rows = [[_plain(words(str(column))) for column in table], rule]
     rows += [[_plain(_cell(value)) for value in row] for row in table.itertuples(index=False)]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 

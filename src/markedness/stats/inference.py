@@ -767,6 +767,8 @@ def claim(
     elif null is not None and null.smallest_p > ALPHA / max(1, family):
         sentences.append(f"cannot be found at this size: the smallest p that could come out is {null.smallest_p:.2g}")
         lacking = f"at this size the smallest p that could come out is {null.smallest_p:.2g}"
+    if math.isnan(p) and math.isfinite(estimate) and not lacking:
+        lacking = "nothing could come out otherwise"
     return Score(
         key,
         estimate,

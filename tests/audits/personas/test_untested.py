@@ -52,3 +52,26 @@ def test_groups_in_one_prompt_are_tested_and_named() -> None:
     found = made({"White": "p0", "Black": "p0"})
     assert found["marked_words.persona: Black"].p < 0.05
     assert "Black - White" in found["marked_words.excess"].over and found["marked_words.excess"].p < 0.05
+
+
+def test_group_of_one_text_is_not_tested_and_takes_no_interval_from_the_others() -> None:
+    rng = np.random.default_rng(2)
+    rows = [(race, "man", " ".join(rng.choice(WORDS, 12))) for race in ("White", "Black") for _ in range(20)]
+    params = Params(axes=AXES, n_permutations=200)
+    both = {one.key: one for one in scores(tabled(generations(rows)).tables, params, np.random.default_rng(3))}
+    rows.append(("Asian", "man", "lantern velvet orchard lantern velvet orchard"))
+    found = {one.key: one for one in scores(tabled(generations(rows)).tables, params, np.random.default_rng(3))}
+    # one text among the 20 of its reference: exchange gives p = 1/21 at least, above 0.05 over the headline
+    assert found["jsd.excess"].over == both["jsd.excess"].over == "Black - White"
+    assert found["jsd.excess"].has_interval and both["jsd.excess"].has_interval
+    assert "cannot be found at this size" in found["jsd.excess"].method and "Asian" in found["jsd.excess"].method
+    assert abs(found["marked_words.excess"].estimate - both["marked_words.excess"].estimate) < 1
+
+
+def test_group_of_one_text_beside_five_has_no_p() -> None:
+    rng = np.random.default_rng(2)
+    rows = [(race, "man", " ".join(rng.choice(WORDS, 12))) for race in ("White", "Black") for _ in range(5)]
+    rows.append(("Asian", "man", "lantern velvet orchard lantern velvet orchard"))
+    made = {one.key: one for one in scores(tabled(generations(rows)).tables, Params(axes=AXES), rng)}
+    own = made["marked_words.persona: Asian"]
+    assert math.isnan(own.p) and "cannot be found at this size" in own.lacking

@@ -89,6 +89,8 @@ class Matched:
     @property
     def contrasts(self) -> str:
         """The groups with both answers to some pair; see `markedness.results.Score.over`."""
+        if self.empty:
+            return ""
         there = self.cells[np.isfinite(self.delta).any(axis=0)]
         return named_contrasts(zip(there["group"].astype(str), there["reference"].astype(str), strict=True))
 

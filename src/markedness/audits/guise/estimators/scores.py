@@ -17,7 +17,7 @@ from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.sampling import OCCUPATION, PROMPT, VERB, Sample, ScoreFunction
 from markedness.audits.guise.estimators.stereotypes import AssociationTask, association_tasks, main_rows, marked_groups
 from markedness.records import FeatureTables
-from markedness.results import NAN, Score
+from markedness.results import NAN, Score, not_estimated
 from markedness.stats.inference import ALPHA, Null, Spread, adjusted, claim, detectable
 
 FAMILY = len(SPEC.headline)
@@ -163,7 +163,21 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
             )
         of_group.append(missing_score(own, rng, FAMILY))
         made += [replace(score, key=score.key + suffix) for score in of_group]
+    there = {score.key for score in made}
+    made += [not_estimated(key, _why(key, scored)) for key in SPEC.headline if key not in there]
     return [*adjusted(made, SPEC.headline), missing_share(scored)]
+
+
+def _why(key: str, scored: pd.DataFrame) -> str:
+    """Why a headline Score could not be made."""
+    measure, _, item = key.partition(".")
+    task = {"prestige": "occupations", "decision": item}.get(measure, "overt" if item == "overt" else "traits")
+    rows = scored[scored["task"].astype(str).eq(task)]
+    if rows.empty:
+        return f"the study has no scores of the task {task}"
+    if not (rows["log_prob"].notna() & rows["log_prob_reference"].notna()).any():
+        return f"no score of the task {task} has a value on both sides"
+    return f"the attributes of the task {task} lack the ratings, or the probabilities are not the model's own"
 
 
 def missing_share(scored: pd.DataFrame) -> Score:

@@ -32,6 +32,8 @@ def ceiling(
         size can hardly be larger.
     """
     shares = []
+    if not axes:
+        return float("nan")
     for _ in range(n_splits):
         halves = (counts, counts) if by == "name" else counts.thinned(rng)
         chosen = _half(axes, rng) if by == "name" else np.ones(len(counts.names), dtype=bool)

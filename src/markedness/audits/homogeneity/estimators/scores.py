@@ -112,7 +112,7 @@ def _difference_score(item: str, one: GroupDifference, confidence_level: float, 
 
 def ceiling_scores(counts: PairCounts, labels: Sequence[AxisLabels], rng: np.random.Generator) -> list[Score]:
     """How much of a study of half the size another one can replicate; a description, without a test."""
-    return [
+    made = [
         Score(
             f"replication.{key}", ceiling(counts, labels, rng, by), n=len(counts.names), unit="names",
             positive="effects of one half of the study are found in the other half",
@@ -120,6 +120,8 @@ def ceiling_scores(counts: PairCounts, labels: Sequence[AxisLabels], rng: np.ran
         )
         for key, by in (("ceiling", "name"), ("ceiling_samples", "sample"))
     ]  # fmt: skip
+    why = "no effect could be estimated in both halves"
+    return [replace(one, lacking=why) if one.missing else one for one in made]
 
 
 def difference_table(scores: Sequence[Score], axes: Axes, n_cues: int) -> pd.DataFrame:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from markedness.audits.personas import SPEC
 from markedness.audits.personas.estimators.classification import HeldOut, held_out
 from markedness.audits.personas.estimators.group_similarity import GroupSimilarity
 from markedness.audits.personas.estimators.units import Units
@@ -19,6 +20,7 @@ from markedness.audits.personas.language.groups import Group, Grouping
 from markedness.audits.personas.language.word_counts import WordCounts
 from markedness.records import Axes, FeatureTables, Status
 from markedness.results import named_contrasts
+from markedness.stats.inference import ALPHA
 
 ALL = "all"
 """Group name of the rows of all groups together."""
@@ -115,8 +117,12 @@ class Corpus:
 
     @cached_property
     def untested(self) -> list[Group]:
-        """The marked groups that exchange leaves as they are, since no prompt has texts of them and of a reference."""
-        return [group for group in self.compared if group.marked and not self.units.can_exchange(group)]
+        """The marked groups that no exchange with a reference could find at the level of the headline.
+
+        They have too few texts, or no prompt that has texts of both.
+        """
+        level = ALPHA / len(SPEC.headline)
+        return [group for group in self.compared if group.marked and self.units.smallest_p(group) > level]
 
     @property
     def marked_contrasts(self) -> str:

@@ -33,7 +33,7 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
     """
     hits, grouping, units = corpus.missing, corpus.asked_grouping, corpus.asked
     single = [g for g in grouping.compared if g.marked and len(g.fixed) == 1]
-    untested = [g for g in single if not units.can_exchange(g)]
+    untested = [g for g in single if units.smallest_p(g) >= 1]
     single = [g for g in single if g not in untested]
     pairs = [(g.fixed, g.references[0][1]) for g in single]
     if "refusals" in corpus.unread:

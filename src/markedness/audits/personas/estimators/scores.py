@@ -24,7 +24,7 @@ from markedness.audits.personas.estimators.word_scores import (
     word_scores,
 )
 from markedness.records import FeatureTables
-from markedness.results import NAN, Score
+from markedness.results import NAN, Score, not_estimated
 from markedness.stats.inference import ALPHA, Null, adjusted, claim, exchange_test, null_detectable
 
 
@@ -85,7 +85,8 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
     table = text_tables.svm(corpus)
     estimate = mean(table["balanced_accuracy"])
     if np.isnan(estimate):
-        return Score("svm.balanced_accuracy", NAN, comparable=True), []
+        why = "no classifier was trained (personas.featurize.svm.enabled is false, or a labeling has too few texts)"
+        return not_estimated("svm.balanced_accuracy", why), []
     tested = Tested(splits, corpus.units, corpus.texts)
     draws, exchange = tested.draws(rng), tested.exchange
     observed = tested.observed

@@ -16,8 +16,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from markedness.audits.personas import SPEC
 from markedness.audits.personas.language.groups import Group, Grouping
 from markedness.stats.inference import (
+    ALPHA,
     MIN_CLUSTERS,
     Exchange,
     Floats,
@@ -121,14 +123,19 @@ class Units:
         blocks = (self.prompt, rest[self.combination], fixed[self.combination])
         return Exchange.of(value[self.combination], *blocks)
 
-    def can_exchange(self, group: Group, axis: str | None = None) -> bool:
-        """Whether `exchange` moves labels between a group and each of its references: some block has units of both."""
+    def smallest_p(self, group: Group, axis: str | None = None) -> float:
+        """Smallest p that exchange between a group and one of its references could attain, the largest over these.
+
+        1 where no block of `exchange` has units of both: their labels stay as they are.
+        """
         _, rest, fixed = self.grouping.split(axis)
-        blocks = np.stack([self.prompt, rest[self.combination], fixed[self.combination]])
-        block = np.unique(blocks, axis=1, return_inverse=True)[1].reshape(-1)
-        own = block[self.grouping.fits(group.fixed)[self.combination] > 0]
-        others = [block[self.grouping.fits(ref)[self.combination] > 0] for _, ref in group.references]
-        return all(bool(np.intersect1d(own, other).size) for other in others)
+        own = self.grouping.fits(group.fixed)[self.combination] > 0
+        found = []
+        for _, reference in group.references:
+            both = own | (self.grouping.fits(reference)[self.combination] > 0)
+            blocks = (self.prompt[both], rest[self.combination][both], fixed[self.combination][both])
+            found.append(Exchange.of(own[both], *blocks).smallest_p)
+        return max(found, default=1.0)
 
     @cached_property
     def factor(self) -> str:
@@ -139,8 +146,10 @@ class Units:
         return "text" if min(self._effective(units), default=0.0) >= MIN_CLUSTERS - 1e-9 else ""
 
     def _effective(self, cluster: NDArray[np.int64]) -> list[float]:
-        """Effective clusters of each compared group of one axis."""
+        """Effective clusters of each compared group of one axis that is large enough to be tested."""
         single = [group for group in self.grouping.compared if len(group.fixed) == 1]
+        level = ALPHA / len(SPEC.headline)
+        single = [group for group in single if self.smallest_p(group) <= level] or single
         inside = [self.grouping.fits(group.fixed)[self.combination] > 0 for group in single]
         return [effective(np.bincount(cluster[mask], self.copies[mask])) for mask in inside if mask.any()]
 

@@ -22,6 +22,7 @@ from markedness.audits.personas.estimators.params import Params
 from markedness.audits.personas.language.groups import Group
 from markedness.results import NAN, Score, named_contrasts, not_estimated
 from markedness.stats.inference import (
+    ALPHA,
     NO_SPREAD,
     Draws,
     Exchange,
@@ -117,8 +118,8 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
 
     The headline exchanges whole combinations: its null is that no axis matters. A group of one axis exchanges the
     values of that axis within prompt and the values of the others, which may matter; a crossed group is compared with
-    several groups at once and exchanges combinations. A group without a prompt that has texts of a reference too is
-    not tested, and the headline is not over it: within prompt, exchange would leave it as it is.
+    several groups at once and exchanges combinations. A group without a prompt that has texts of a reference too, or
+    with so few texts that no exchange with it could reach the level, is not tested, and the headline is not over it.
     """
     if not corpus.marked.any():
         why = "no text of a marked group has words that can be compared with those of its reference"
@@ -129,7 +130,9 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     clustered = corpus.units.clustered(excess_influences(corpus, corpus.compared, _child(rng)))
     counts = corpus.n_marked(params.z_threshold)
     if not groups:
-        headline = [not_estimated(key, _untested(corpus.untested)) for key in ("marked_words.excess", "jsd.excess")]
+        headline = [
+            not_estimated(key, _untested(corpus, corpus.untested)) for key in ("marked_words.excess", "jsd.excess")
+        ]
         return headline, _group_scores(corpus, params, rng, counts, bits, clustered, None)
     joint = Exchanged(corpus, groups, None, params.z_threshold)
     observed, drawn = joint.observed, joint.draws(_child(rng))
@@ -139,7 +142,7 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     words = test.null(n_marked, lambda made: made[:, :n_groups].sum(axis=1))
     more = test.null(float(observed[n_groups:].mean()), lambda made: made[:, n_groups:].mean(axis=1))
     units, about = corpus.units, _about(corpus, _MORE_WORDS, over=groups)
-    left = f"; {_untested(corpus.untested)}" if corpus.untested else ""
+    left = f"; {_untested(corpus, corpus.untested)}" if corpus.untested else ""
     headline = [
         claim(
             "marked_words.excess", n_marked - words.mean, NO_SPREAD, _centred(words), family=FAMILY,
@@ -158,10 +161,16 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     return headline, _group_scores(corpus, params, rng, counts, bits, clustered, (joint, drawn))
 
 
-def _untested(groups: Sequence[Group]) -> str:
+def _untested(corpus: Corpus, groups: Sequence[Group], axis: str | None = None) -> str:
     """Why these groups are not tested."""
-    names = ", ".join(group.name for group in groups)
-    return f"not tested, since no prompt has texts of the group and of what it is compared with: {names}"
+    apart = [group.name for group in groups if corpus.units.smallest_p(group, axis) >= 1]
+    few = [group.name for group in groups if group.name not in apart]
+    parts = []
+    if apart:
+        parts.append("no prompt has texts of the group and of what it is compared with: " + ", ".join(apart))
+    if few:
+        parts.append("cannot be found at this size, with so few texts: " + ", ".join(few))
+    return "not tested, " + "; ".join(parts)
 
 
 def _group_scores(
@@ -181,8 +190,8 @@ def _group_scores(
             tested = joint
         for group in groups:
             place = corpus.compared.index(group)
-            if tested is None or not corpus.units.can_exchange(group, axis):
-                by_group[group.name] = _not_tested(corpus, group, float(counts[place]))
+            if tested is None or group not in tested[0].groups or corpus.units.smallest_p(group, axis) > ALPHA:
+                by_group[group.name] = _not_tested(corpus, group, axis, float(counts[place]))
                 continue
             own, made = tested
             test = _Test.of(own.exchange, made, most_draws(params, 1))
@@ -196,9 +205,9 @@ def _group_scores(
     ]
 
 
-def _not_tested(corpus: Corpus, group: Group, n_words: float) -> tuple[Score, Score]:
+def _not_tested(corpus: Corpus, group: Group, axis: str | None, n_words: float) -> tuple[Score, Score]:
     """The number of words, without a p, and no excess."""
-    missing, why = corpus.units.missing_column, _untested([group])
+    missing, why = corpus.units.missing_column, _untested(corpus, [group], axis)
 
     def score(measure: str, estimate: float, positive: str) -> Score:
         key, about = f"{measure}.{corpus.kind}: {group.name}", _about(corpus, positive, group)

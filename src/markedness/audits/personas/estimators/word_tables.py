@@ -176,5 +176,6 @@ def word_share(corpus: Corpus, word_sets: Sequence[Sequence[str]], confidence_le
             # Copies are no further evidence: as many texts as there are effective units.
             n_units = effective(np.bincount(corpus.units.of_text[texts.mask]))
             low, high = proportion_confint(hits / n * n_units, n_units, 1 - confidence_level, "wilson")
+            low, high = min(low, hits / n), max(high, hits / n)  # a share of 0 or 1 is a bound but for rounding
             rows.append((corpus.kind, texts.name, "/".join(wanted), hits / n, low, high, n, texts.left_out))
     return pd.DataFrame(rows, columns=["kind", "group", "words", "share", "ci_low", "ci_high", "n", "left_out"])
