@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -230,6 +233,61 @@ def test_track_with_a_server_that_is_down_is_one_sentence_without_the_password(
     assert "\n" not in str(raised.value)
     assert "secret" not in str(raised.value)
     assert "all results are safe on disk" in str(raised.value)
+
+
+EXPERIMENT = {"experiment": {"experiment_id": "1", "name": "audits", "lifecycle_stage": "active"}}
+INFO = {
+    "run_id": "r",
+    "run_uuid": "r",
+    "status": "FINISHED",
+    "experiment_id": "1",
+    "artifact_uri": "x",
+    "start_time": 1,
+}
+ODD = {
+    "experiment of another type": {"experiments/get-by-name": {"experiment": 5}},
+    "experiment_id of another type": {"experiments/get-by-name": {"experiment": {"experiment_id": {"a": 1}}}},
+    "list": {"experiments/get-by-name": [1]},
+    "runs without anything": {"runs/search": {"runs": [{"info": {}}]}},
+    "foreign runs": {"runs/search": {"runs": [{"info": INFO, "data": {}}]}},
+    "created run of another type": {"runs/create": {"run": "x"}},
+    "created run that is none": {"runs/create": {}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_track_to_a_server_that_answers_nonsense_is_one_sentence_and_touches_no_foreign_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    answers = {"experiments/get-by-name": EXPERIMENT, **ODD[case]}
+    asked = []
+
+    class Odd(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            place = self.path.split("?")[0].split("/mlflow/")[-1]
+            asked.append(place)
+            content = json.dumps(answers.get(place, {})).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815
+
+        def log_message(self, *words: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Odd) as there:
+        threading.Thread(target=there.serve_forever, daemon=True).start()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{there.server_port}")
+        with pytest.raises(
+            TrackingError, match=r"MLflow at .* (gave an answer that cannot be used|refused) .* are safe"
+        ):
+            track([model_run(tmp_path)], tmp_path, "audits")
+        there.shutdown()
+    if not case.startswith("created"):
+        assert set(asked) <= {"experiments/get-by-name", "runs/search"}
 
 
 @pytest.fixture

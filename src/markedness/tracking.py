@@ -26,6 +26,7 @@ from markedness.tracked import DataSet, ModelRun
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 FINGERPRINT = "markedness.fingerprint"
 WRITER = "markedness.writer"
@@ -40,7 +41,11 @@ _VALUE_LIMIT = 5000
 
 
 class TrackingError(AuditError):
-    """The tracking server cannot be reached, or refused."""
+    """The tracking server cannot be reached, refused, or answered nonsense."""
+
+
+class _ForeignError(ValueError):
+    """A search brought what it did not ask for."""
 
 
 def address(root: Path) -> str:
@@ -76,6 +81,7 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     import mlflow
+    from google.protobuf.json_format import Error as ProtobufError
     from mlflow.exceptions import MlflowException
     from requests.exceptions import RequestException
     from sqlalchemy.exc import SQLAlchemyError
@@ -94,12 +100,20 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
         if logged:
             _save_view(client, experiment_id, runs)
     except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
-        raise TrackingError(_sentence(error, uri)) from error
+        raise TrackingError(_sentence(error, uri, "refused")) from error
+    except (
+        ProtobufError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+    ) as error:  # MLflow's reading of an answer
+        raise TrackingError(_sentence(error, uri, "gave an answer that cannot be used")) from error
     return logged
 
 
-def _sentence(error: BaseException, uri: str) -> str:
-    """Whether the server cannot be reached, or what it refused."""
+def _sentence(error: BaseException, uri: str, what: str) -> str:
+    """Whether the server cannot be reached, or what else it did."""
     from requests.exceptions import RequestException
 
     shown = shown_address(uri)
@@ -114,7 +128,7 @@ def _sentence(error: BaseException, uri: str) -> str:
     words = (public(word) for word in hide(str(error).replace(uri, shown)).split())
     reason = "".join(sign for sign in " ".join(words) if sign.isprintable())[:300].rstrip(".")
     return (
-        f"MLflow at {shown} refused ({type(error).__name__}: {reason}); all results are safe on disk: remove the "
+        f"MLflow at {shown} {what} ({type(error).__name__}: {reason}); all results are safe on disk: remove the "
         "cause, then run 'markedness track'"
     )
 
@@ -147,21 +161,31 @@ def _unlogged(client: MlflowClient, experiment_id: str, runs: Sequence[ModelRun]
 
 
 def _is_logged(client: MlflowClient, experiment_id: str, fingerprint: str, name: str = "") -> bool:
-    query = f"tags.`{FINGERPRINT}` = '{fingerprint}' and attributes.status = 'FINISHED'"
-    query += f" and tags.`{EXPERIMENT}` = '{name}'" if name else ""
-    return bool(client.search_runs([experiment_id], query, max_results=1))
+    tags = {FINGERPRINT: fingerprint} | ({EXPERIMENT: name} if name else {})
+    return bool(_found(client, experiment_id, "FINISHED", tags, 1))
+
+
+def _found(client: MlflowClient, experiment_id: str, status: str, tags: Mapping[str, str], most: int) -> list[Run]:
+    """The runs of this status with these tags, whatever else the server says that it found."""
+    query = " and ".join([f"attributes.status = '{status}'", *(f"tags.`{key}` = '{tags[key]}'" for key in tags)])
+    found = list(client.search_runs([experiment_id], query, max_results=most))
+    for run in found:
+        if run.info.status != status or any(run.data.tags.get(key) != value for key, value in tags.items()):
+            raise _ForeignError("a search brought a run that it did not ask for")
+    return found
 
 
 def _end_killed(client: MlflowClient, experiment_id: str, writer: str) -> None:
     """Mark what a killed process of this working tree left RUNNING, and remove its logged models."""
-    query = f"attributes.status = 'RUNNING' and tags.`{WRITER}` = '{writer}'"
-    for run in client.search_runs([experiment_id], query, max_results=1000):
+    for run in _found(client, experiment_id, "RUNNING", {WRITER: writer}, 1000):
         _remove_models(client, experiment_id, run.info.run_id)
         client.set_terminated(run.info.run_id, "KILLED")
 
 
 def _remove_models(client: MlflowClient, experiment_id: str, run_id: str) -> None:
     for model in client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'"):
+        if model.source_run_id != run_id:
+            raise _ForeignError("a search brought a model of another run")
         client.delete_logged_model(model.model_id)
 
 
@@ -239,6 +263,8 @@ def _log_model(
 
     known = client.search_logged_models([experiment_id], f"tags.`{FINGERPRINT}` = '{run.fingerprint}'", max_results=1)
     if known:
+        if known[0].tags.get(FINGERPRINT) != run.fingerprint:
+            raise _ForeignError("a search brought a model that it did not ask for")
         client.log_outputs(parent, [LoggedModelOutput(known[0].model_id, 0)])
         return str(known[0].model_id), False
     params = {key: value for key, value in flat(run.params).items() if key.startswith(f"models.{run.model}.")}
