@@ -118,6 +118,25 @@ def test_ledger_answer_that_cannot_be_kept_is_refused_with_the_reason(tmp_path: 
         assert len(ledger) == 0
 
 
+def test_ledger_answer_with_a_text_is_never_counted_or_removed_as_empty(tmp_path: Path) -> None:
+    path = filled(tmp_path / "m.sqlite", 4)
+    execute(path, "UPDATE answers SET answer = ? WHERE sample = 1", '{"note":{"error":1},"text":"a \\"error\\":"}')
+    execute(path, "UPDATE answers SET answer = ? WHERE sample = 2", '{"error": no JSON')
+    execute(path, "UPDATE answers SET answer = ? WHERE sample = 3", b'{"error":"bytes"}')
+    with Ledger(path) as ledger:
+        assert ledger.count_empty() == ledger.drop_empty() == 0 and len(ledger) == 4
+
+
+def test_ledger_without_its_table_is_damaged_in_one_sentence(tmp_path: Path) -> None:
+    path = filled(tmp_path / "m.sqlite")
+    execute(path, "DROP TABLE answers")
+    with (
+        Ledger(path) as ledger,
+        pytest.raises(LedgerError, match=r"is damaged \(no such table: answers\); move it away"),
+    ):
+        len(ledger)
+
+
 @pytest.mark.parametrize(
     "answer",
     [

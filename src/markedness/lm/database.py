@@ -89,6 +89,8 @@ class Database:
                 reason = f"cannot be written ({error}); free some space, what was answered before is kept"
             elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
                 reason = f"cannot be opened for writing ({error}); make the file and its folder writable"
+            elif code == sqlite3.SQLITE_ERROR:  # a missing table or column
+                reason = f"is damaged ({error}); move it away, the slices under data/ledger are read again"
             else:
                 reason = f"cannot be used ({error}); let MARKEDNESS_LEDGER name a folder on a local disk"
             raise LedgerError(f"{self.path}: {reason}") from error

@@ -41,8 +41,11 @@ _INSERT = (
     "INSERT INTO answers (key, served_by, sample, request, answer, asked, answered) VALUES (?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (key) DO "
 )
-_ERROR = "instr({}answer, '\"error\":') > 0"
-"""Whether a row is paid but empty; within a JSON string a quotation mark follows a backslash."""
+_ERROR = (
+    "CASE WHEN typeof({0}answer) = 'text' AND json_valid({0}answer) "
+    "THEN json_extract({0}answer, '$.error') IS NOT NULL ELSE 0 END"
+)
+"""Whether a row is paid but empty."""
 _EARLIER = (
     "UPDATE SET answer = excluded.answer, asked = excluded.asked, answered = excluded.answered "
     f"WHERE ({_ERROR.format('excluded.')}, excluded.answered, excluded.asked, excluded.answer) "
