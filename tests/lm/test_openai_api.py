@@ -148,10 +148,21 @@ def test_complete_passing_fault_asks_for_another_attempt() -> None:
         assert later.value.retry_after == 1.0
 
 
+def test_complete_behind_a_dead_proxy_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with Server() as server:
+        with pytest.raises(
+            RetryLater, match=r"connection refused.* http_proxy is set, so the proxy that it names was asked"
+        ):
+            ask(server, chat("x"))
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert ask(server, chat("x")).text
+
+
 def test_complete_no_server_asks_for_another_attempt() -> None:
     with Server() as server:
         pass
-    with pytest.raises(RetryLater, match="connection refused: no server listens there"):
+    with pytest.raises(RetryLater, match=r"connection refused: no server listens there"):
         ask(server, chat("x"))
 
 
@@ -225,6 +236,16 @@ def test_candidate_log_probs_sums_both_spellings_and_needs_the_whole_word() -> N
     assert coverage == pytest.approx(0.4)
     assert found[0] == pytest.approx(0.0)  # nothing is left unseen for "calm": P("lazy") = 1
     assert found[1] is None
+
+
+def test_score_probabilities_of_more_than_1_in_all_end_the_request_with_the_sum() -> None:
+    prompt = chat("The thing is a", candidates=("river", "lamp"))
+    with Server() as server:
+        server.top_logprobs = [(" lamp", 0.0), ("river", 0.0), ("lamp", -0.1)]
+        with pytest.raises(RequestFailed, match=r"that the server shows sum to 2\.905, more than 1"):
+            ask(server, prompt, top_logprobs=5)
+        server.top_logprobs = [(" lamp", math.log(0.61)), ("river", math.log(0.4))]  # rounded
+        assert ask(server, prompt, top_logprobs=5).coverage == 1.0
 
 
 def test_candidate_log_probs_none_found_is_missing() -> None:

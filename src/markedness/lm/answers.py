@@ -16,6 +16,8 @@ CHARACTERS_PER_TOKEN = 200
 """More characters than this by ``max_tokens`` (and `SHORT_ANSWER`) are no answer of so many tokens."""
 SHORT_ANSWER = 10_000
 """Characters that no answer is too long with."""
+MOST_MASS = 1.05
+"""Sum of the probabilities of the alternatives at one token: 1, and what rounding to 16 bits adds."""
 _SPACES = " \t\n▁Ġ"
 """White space, and how SentencePiece and byte-level BPE write it where a server does not decode tokens."""
 _FINISH_REASON = re.compile(r"[A-Za-z_-]{1,40}")
@@ -52,6 +54,9 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
         top = top_log_probs(choice)
         if top is None:
             return Completion(finish_reason=UNSUPPORTED, error="the server answered without token probabilities")
+        if (mass := math.fsum(math.exp(log_prob) for _, log_prob in top)) > MOST_MASS:
+            reason = f"the token probabilities that the server shows sum to {mass:.4g}, more than 1"
+            raise RequestFailed(reason, cause="unreadable")
         log_probs, coverage = candidate_log_probs(top, prompt.candidates)
         reasons = tuple("not among the served alternatives" if one is None else None for one in log_probs)
         return Completion(

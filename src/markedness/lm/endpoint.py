@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
 
 import orjson
 
@@ -141,6 +143,8 @@ class Endpoint:
             raise self.refusal(error.status_code, str(detail or error.message), error.code, later) from None
         except (openai.APIConnectionError, ClientError, OSError) as error:  # TimeoutError is an OSError
             reason, cause = _connection_reason(error, timeout)
+            if cause == "unreachable" and (variable := _proxy_variable(self.url)):
+                reason += f"; {variable} is set, so the proxy that it names was asked: look there, too"
             reason = self.redaction.error(f"{self.url}: {reason}")
             raise RetryLater(reason, overloaded=cause == "late", cause=cause) from None
         except (openai.APIError, *_UNREADABLE) as error:  # the package's own reading of a body or header
@@ -178,6 +182,15 @@ def _without_openai_variables() -> Iterator[None]:
         yield
     finally:
         os.environ.update(hidden)
+
+
+def _proxy_variable(url: str) -> str | None:
+    """The variable of the environment that sends requests to this URL to a proxy; None: they go straight."""
+    parts = urlsplit(url)
+    if proxy_bypass(parts.netloc):
+        return None
+    names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper())
+    return next((name for name in names if os.environ.get(name)), None)
 
 
 def _connection_reason(error: BaseException, timeout: float) -> tuple[str, str]:
