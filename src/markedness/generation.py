@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 
 from markedness import audits, ledgers
+from markedness.lm import served_by
 from markedness.lm.backends import Setting, backend
 from markedness.lm.base import LanguageModel, ModelError
 from markedness.lm.collect import ask
-from markedness.lm.config import CorpusModel, OpenAIModel, Price
+from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, Price
 from markedness.lm.corpus import content_order, read_corpus
 from markedness.lm.costs import BYTES_PER_TOKEN, BudgetTracker, cost, expected_tokens
 from markedness.lm.ledger import Ledger
@@ -69,6 +70,7 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
                 columns = generation_schema([prompt for prompts, _ in asked for prompt in prompts])
                 store.write_rows("generations", audit, model, _all_rows(asked, served), columns)
                 ledgers.write_slice(params, audit, model, ledger, [answers for _, answers in asked])
+        _say_other_models(config, f"{audit} {model}", served, say)
         if len(served) > 1:
             versions = ", ".join(f"{name} {mark} {times:,} times" for (name, mark), times in served.most_common(5))
             say(f"{audit} {model}: the server changed, it reports {len(served)} fingerprints: {versions}")
@@ -93,6 +95,20 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
             "stay; remove the cause named above and run again"
         )
     return counts
+
+
+def _say_other_models(
+    config: ModelConfig, title: str, served: Counter[tuple[str | None, str | None]], say: Report
+) -> None:
+    """Name the models that answered though another was asked."""
+    if not isinstance(config, OpenAIModel):
+        return
+    others = Counter[str]()
+    for (name, _), times in served.items():
+        if name and served_by.is_other_model(config.model, name):
+            others[name] += times
+    for name, times in others.most_common(5):
+        say(f"{title}: {config.model} was asked, but the server reports for {times:,} answers that {name} gave them")
 
 
 def corpus_rows(params: Params, store: Store, audit: str, model: str, say: Report = _silent) -> pd.DataFrame:

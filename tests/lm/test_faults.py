@@ -17,7 +17,7 @@ import yaml
 from openai_server import Server
 
 from markedness import ledgers, pipeline
-from markedness.lm import openai_api
+from markedness.lm import openai_api, served_by
 from markedness.lm import run as asking
 from markedness.lm.base import ModelError
 from markedness.lm.config import DEFAULT_URL
@@ -383,6 +383,26 @@ def test_generate_no_part_of_the_key_stays_in_an_error_or_finish_reason(
     monkeypatch.setenv("MY_KEY", key)
     row, _, _ = asked(tmp_path / "letters", "fault:finish-key-alone", api_key_env="MY_KEY")
     assert row["finish_reason"] == "unknown" and pd.isna(row["error"])
+
+
+def test_generate_another_model_than_was_asked_is_named(tmp_path: Path) -> None:
+    sentence = "toy toy: toy-model was asked, but the server reports for 2 answers that gpt-2-tiny-cheap gave them"
+    for name, told in (("gpt-2-tiny-cheap", True), ("toy-model-2026-01-01", False), ("org/Toy-Model:latest", False)):
+        with Server() as server:
+            server.served_model = name
+            _, _, said = run(toy_study.study(tmp_path / str(len(name)), server.url, ["a", "b"]))
+        assert (sentence in said.splitlines()) == told and ("was asked, but" in said) == told
+
+
+def test_is_other_model_compares_names_without_folders_versions_and_files() -> None:
+    same = [("gpt-4o", "gpt-4o-2024-08-06"), ("mistral-large-latest", "mistral-large-2407"),
+            ("llama3", "llama3:latest"), ("gemini-2.0-flash", "models/gemini-2.0-flash-001"),
+            ("meta-llama/Llama-3.1-8B", "llama-3.1-8b"), ("any", "/models/other.gguf"), ("any", "~/other.gguf"),
+            ("any", "other-Q4_K_M.gguf")]  # fmt: skip
+    others = [("gpt-4", "gpt-4o-mini"), ("gpt-4", "gpt-4-turbo"), ("fake", "gpt-2-tiny-cheap"), ("llama-3", "llama-2"),
+              ("llama-3.1-8b", "llama-3.1-70b")]  # fmt: skip
+    assert not [pair for pair in same if served_by.is_other_model(*pair)]
+    assert not [pair for pair in others if not served_by.is_other_model(*pair)]
 
 
 def test_generate_answer_that_was_broken_off_is_a_failure(tmp_path: Path) -> None:

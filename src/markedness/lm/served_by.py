@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import inspect
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,29 @@ def server(url: str) -> str:
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2].lower()
     return f"{parts.scheme.lower()}://{place}{parts.path.rstrip('/')}"
+
+
+_FILE = re.compile(r"^[/~.]|\\|\.(?:gguf|bin|safetensors|pt)$")
+_VERSION = re.compile(r"v?\d[a-z0-9]*|latest|preview|exp|beta")
+
+
+def is_other_model(asked: str, reported: str) -> bool:
+    """Whether the model name that a server reports says that another model answered than was asked for.
+
+    A version behind the name ("gpt-4o-2024-08-06"), folders before it and the path of a file, which some servers
+    report, do not say so.
+    """
+    if _FILE.search(reported) or _FILE.search(asked):
+        return False
+    first, second = sorted((_words(asked), _words(reported)), key=len)
+    more = second[len(first) :]
+    return second[: len(first)] != first or not all(map(_VERSION.fullmatch, more))
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, without folders and "latest" at its end."""
+    words = [word for word in re.split(r"[^a-z0-9.]+", name.lower().rpartition("/")[2]) if word]
+    return words[:-1] if words[1:] and words[-1] == "latest" else words
 
 
 def weights(folder: Path, cache: Path) -> str:

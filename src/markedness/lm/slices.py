@@ -28,6 +28,8 @@ from markedness.lm.stored import FIELDS, MAX_ANSWER, Key, batch_facts, scored_of
 _AT_ONCE = 10_000
 """Rows in one transaction."""
 _NAME = TypeAdapter(Key)
+_LONGEST_NAME = 1_000
+"""Characters of who answered."""
 _LONGEST_LINE = 16 * MAX_ANSWER
 """Bytes of a line; a longer one is skipped as unreadable."""
 
@@ -195,7 +197,7 @@ def _row(content: Mapping[str, Any], adopt: Adopt) -> Row | None:
     given = content["key"]
     if "version" in content:
         served_by = content["served_by"]
-        if not isinstance(served_by, str) or carries_a_secret(served_by):
+        if not isinstance(served_by, str) or len(served_by) > _LONGEST_NAME or carries_a_secret(served_by):
             raise ValueError("no server")
         key = draw_keys(served_by, request, range(sample, sample + 1))
         if key.hex() != given:
