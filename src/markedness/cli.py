@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from markedness.audits import AUDITS, STAGES
+from markedness.gate_cli import gate
 from markedness.ledger_cli import ledger_app
 from markedness.lm.progress import tell
 from markedness.material_cli import corpora_app, model_app, names_app
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 params_app = typer.Typer(help="Look at params.yaml.", no_args_is_help=True)
 app.add_typer(params_app, name="params")
-
+app.command()(gate)
 app.add_typer(corpora_app, name="corpora")
 app.add_typer(model_app, name="model")
 app.add_typer(names_app, name="names")
@@ -236,9 +237,8 @@ def check(params: ParamsFile = DEFAULT) -> None:
     findings = list(doctor.without_requests(loaded, loaded.run))
     if faults := [f"{loaded.path.name}: {one.subject}: {one.sentence}" for one in findings if one.level == "fault"]:
         raise ParamsError("\n".join(faults))
-    for one in findings:
-        if one.level == "warning":
-            tell(str(one))
+    for one in [one for one in findings if one.level == "warning"]:
+        tell(str(one))
     for audit in loaded.audits:
         tell(f"{audit}: {loaded.sizes[audit]}")
     tell(f"{loaded.path}: {len(loaded.audits)} audits, {len(loaded.run)} models to run, no faults")

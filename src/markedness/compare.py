@@ -33,6 +33,19 @@ REPLICATION_COLUMNS = (
 CORRECTIONS = {"holm": "Holm", "fdr_bh": "Benjamini-Hochberg"}
 
 
+@dataclass(frozen=True)
+class Paired:
+    """The Scores of two models on the clusters that both were asked."""
+
+    first: Mapping[str, Score]
+    """By key."""
+    second: Mapping[str, Score]
+    unlike: Mapping[str, str]
+    """Headline key -> why the two Scores are not about the same."""
+    n_shared: int
+    """Clusters that both were asked."""
+
+
 @dataclass
 class Comparison:
     """One audit's features of every model, and how to score them."""
@@ -62,22 +75,35 @@ class Comparison:
         table = pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS))
         return corrected(table, self.correction, self.controls)
 
-    def _pair(self, a: str, b: str) -> list[dict[str, Any]]:
-        base = {"audit": self.audit, "model_a": a, "model_b": b, "method": "none", "note": "", "n_clusters": 0}
+    def paired(self, a: str, b: str) -> Paired | Unsupported:
+        """The Scores of two models on the clusters that both were asked; or why there are none."""
         for name in (a, b):
             if reason := self._reason(name):
-                return [{**base, "score": "", "note": f"{name} has nothing to compare ({reason})"}]
+                return Unsupported(f"{name} has nothing to compare ({reason})")
         known = set(self._clusters(b))
         shared = tuple(cluster for cluster in self._clusters(a) if cluster in known)
         if not shared:
-            return [{**base, "score": "", "note": f"no {self.cluster} in common"}]
+            return Unsupported(f"no {self.cluster} in common")
         first, second = self._scored(a, shared), self._scored(b, shared)
         whole = {name: self._scored(name, self._clusters(name)) for name in (a, b)}
+        reasons = {
+            key: self._unlike(key, (a, b), (first[key], second[key]), whole)
+            for key in self.headline
+            if key in first and key in second
+        }
+        return Paired(first, second, {key: reason for key, reason in reasons.items() if reason}, len(shared))
+
+    def _pair(self, a: str, b: str) -> list[dict[str, Any]]:
+        base = {"audit": self.audit, "model_a": a, "model_b": b, "method": "none", "note": "", "n_clusters": 0}
+        scored = self.paired(a, b)
+        if isinstance(scored, Unsupported):
+            return [{**base, "score": "", "note": scored.reason}]
+        first, second = scored.first, scored.second
         rows = []
         for key in self.headline:
             if key not in first or key not in second or not (first[key].comparable and second[key].comparable):
                 continue
-            if reason := self._unlike(key, (a, b), (first[key], second[key]), whole):
+            if reason := scored.unlike.get(key):
                 rows.append({**base, "score": key, "a": first[key].estimate, "b": second[key].estimate, "note": reason})
                 continue
             made = inference.difference(first[key], second[key], self.confidence_level)
@@ -86,7 +112,7 @@ class Comparison:
                 {
                     **base, "score": key, "a": first[key].estimate, "b": second[key].estimate,
                     "difference": made.estimate, "ci_low": made.ci_low, "ci_high": made.ci_high, "p": made.p,
-                    "detectable": made.detectable, "n_clusters": max(made.clusters.values(), default=len(shared)),
+                    "detectable": made.detectable, "n_clusters": max(made.clusters.values(), default=scored.n_shared),
                     "method": made.method, "note": "" if known_p else self._why(first[key], second[key]),
                 }
             )  # fmt: skip

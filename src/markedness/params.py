@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
@@ -52,6 +52,21 @@ class TrackParams(Strict):
     experiment: str = "markedness"
 
 
+class GateParams(Strict):
+    """``gate``: which models may take the place of which."""
+
+    baseline: str = Field(min_length=1)
+    """A key of models, a git revision or a DVC experiment."""
+    models: list[str] = Field(default_factory=list)
+    """Candidates; empty: all of run but the baseline and the scripted controls."""
+    audits: list[str] = Field(default_factory=list)
+    """Empty: all of the study."""
+    margins: dict[str, dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]]] = Field(default_factory=dict)
+    """Audit -> headline score -> by how much it may be worse, in the unit of the score; the others: no new finding."""
+    without: dict[str, list[str]] = Field(default_factory=dict)
+    """Audit -> headline scores that are not looked at."""
+
+
 class _Study(Strict):
     """The top level of params.yaml but for the audits' own blocks."""
 
@@ -69,6 +84,7 @@ class _Study(Strict):
     report: ReportParams = Field(default_factory=ReportParams)
     compare: CompareParams = Field(default_factory=CompareParams)
     track: TrackParams = Field(default_factory=TrackParams)
+    gate: GateParams | None = None
 
     @field_validator("models")
     @classmethod
@@ -102,6 +118,8 @@ class Params:
     report: ReportParams
     compare: CompareParams
     track: TrackParams
+    gate: GateParams | None
+    """None: the file has no such block."""
     stages: dict[tuple[str, str], Any]
     """(audit, stage) -> the stage module's Params."""
     sizes: dict[str, AuditSize]
@@ -162,6 +180,7 @@ def load(path: Path | str = "params.yaml") -> Params:
             if name not in study.models
         ]
         faults += _replaced_by_stages(study.models, path.resolve().parent)
+        faults += _gate_faults(study)
     stages: dict[tuple[str, str], Any] = {}
     sizes: dict[str, AuditSize] = {}
     for audit in AUDITS:
@@ -182,8 +201,39 @@ def load(path: Path | str = "params.yaml") -> Params:
     return Params(
         path=path, root=path.resolve().parent, audits=tuple(study.audits), run=tuple(study.run or study.models),
         models=study.models, seed=study.seed, tolerated_failures=study.tolerated_failures, prices=study.prices,
-        report=study.report, compare=study.compare, track=study.track, stages=stages, sizes=sizes, raw=raw,
+        report=study.report, compare=study.compare, track=study.track, gate=study.gate, stages=stages, sizes=sizes,
+        raw=raw,
     )  # fmt: skip
+
+
+def _gate_faults(study: _Study) -> Iterator[str]:
+    """Names in the gate block that are nowhere defined."""
+    if (gate := study.gate) is None:
+        return
+    for name in gate.models:
+        if name not in study.models:
+            yield f"gate.models: '{name}' is not defined under models; known: {', '.join(study.models)}"
+        elif name == gate.baseline:
+            yield f"gate.models: '{name}' is the baseline; name others"
+    if again := repeated([*gate.models]) or repeated([*gate.audits]):
+        yield f"gate: {', '.join(repr(name) for name in again)} is named twice; name each once"
+    in_gate = gate.audits or study.audits
+    for place, names in (("audits", gate.audits), ("margins", [*gate.margins]), ("without", [*gate.without])):
+        known = study.audits if place == "audits" else in_gate
+        yield from (
+            f"gate.{place}: '{a}' is not an audit of it; known: {', '.join(known)}" for a in names if a not in known
+        )
+    for place, scores in (("margins", gate.margins), ("without", gate.without)):
+        for audit, keys in scores.items():
+            headline = spec(audit).headline if audit in AUDITS else tuple(keys)
+            yield from (
+                f"gate.{place}.{audit}: '{key}' is not a headline score; known: {', '.join(headline)}"
+                for key in keys
+                if key not in headline
+            )
+    for audit, keys in gate.margins.items():
+        if both := [key for key in keys if key in gate.without.get(audit, [])]:
+            yield f"gate.without.{audit}: {', '.join(both)} has a margin, too; take it out of one of the two"
 
 
 def _replaced_by_stages(models: dict[str, ModelConfig], root: Path) -> Iterator[str]:

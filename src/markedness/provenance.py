@@ -23,7 +23,7 @@ NAME_LIMIT = 250
 _WRITTEN_BY_DVC = {"dvc.lock", ".gitignore"}
 _PATHS_NAMED = 20
 _CHANGES_NAMED = 3
-_IRRELEVANT = {"run", "audits", "prices", "report", "track", "tolerated_failures"}
+_IRRELEVANT = {"run", "audits", "prices", "report", "track", "gate", "tolerated_failures"}
 """Blocks of params.yaml that change no result of a model."""
 
 

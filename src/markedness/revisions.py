@@ -23,6 +23,7 @@ class Revision:
         self.root = root
         self.name = name
         self._folder = Path()
+        self._commit = ""
 
     @cached_property
     def _files(self) -> Any:
@@ -35,6 +36,7 @@ class Revision:
         try:
             with Repo(str(self.root)) as repo:
                 revision = None if self.name == "workspace" else resolve_rev(repo.scm, self.name)
+                self._commit = str(revision or "")
                 self._folder = self.root.resolve().relative_to(Path(repo.root_dir).resolve())
                 return DVCFileSystem(repo.root_dir, rev=revision)
         except (DvcException, SCMError) as error:
@@ -42,6 +44,13 @@ class Revision:
                 f"'{self.name}' is neither a git revision nor a DVC experiment of this study; see 'git log' and "
                 "'dvc exp show'"
             ) from error
+
+    @property
+    def label(self) -> str:
+        """The name with the commit that it stands for, "main (1a2b3c4)"; RevisionError where there is none."""
+        _ = self._files
+        short = self._commit[:7]
+        return self.name if not short or self._commit.startswith(self.name) else f"{self.name} ({short})"
 
     def metrics(self, audit: str, model: str) -> dict[str, float] | None:
         """metrics.json; None where the revision has none."""

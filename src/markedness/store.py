@@ -25,7 +25,6 @@ from markedness.working_tree import main_tree, state_folder
 _PACKAGE = Path(__file__).parent
 _PACKAGED_STIMULI = (_PACKAGE / "_stimuli", _PACKAGE.parents[1] / "data" / "stimuli")
 
-
 UNSUPPORTED_FILE = "unsupported.json"
 NOTES_FILE = "notes.json"
 ROWS_AT_ONCE = 20_000
@@ -96,9 +95,8 @@ class Store:
         if isinstance(features, Features):
             tables.check_features(features.tables, schemas, folder.relative_to(self.root).as_posix())
         files.refuse_link(folder)
-        own = {UNSUPPORTED_FILE, NOTES_FILE}
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if path.name not in own and path.suffix != ".parquet":
+            if path.name not in (UNSUPPORTED_FILE, NOTES_FILE) and path.suffix != ".parquet":
                 raise StoreError(f"{path}: was not written by featurize, which replaces this folder; move it elsewhere")
         with self.renewed(folder) as new:
             if isinstance(features, Unsupported):
@@ -124,8 +122,7 @@ class Store:
         """The ledger of one model, shared by all working trees and experiments of the study.
 
         .markedness/ledger/<model>.sqlite of the main working tree, or <model>.sqlite in the folder that the
-        environment variable MARKEDNESS_LEDGER names, relative to that tree's study. The folder is made where it is
-        missing.
+        environment variable MARKEDNESS_LEDGER names, relative to that tree's study. The folder is made where missing.
         """
         main = main_tree(self.root)
         if folder := os.environ.get("MARKEDNESS_LEDGER"):
@@ -158,6 +155,10 @@ class Store:
         """results/headline.json: DVC's metrics file."""
         return self.root / "results" / "headline.json"
 
+    def gated(self) -> Path:
+        """results/gate: what `markedness gate` decided."""
+        return self.root / "results" / "gate"
+
     def reports(self) -> Path:
         """reports/."""
         return self.root / "reports"
@@ -175,7 +176,14 @@ class Store:
 
     def written_by_all(self) -> list[Path]:
         """The files and folders that the stages over all models write, and what is local to this machine."""
-        return [self.settings(), self.compared(), self.headline(), self.reports(), self.root / ".markedness"]
+        return [
+            self.settings(),
+            self.compared(),
+            self.gated(),
+            self.headline(),
+            self.reports(),
+            self.root / ".markedness",
+        ]
 
     # ---- what a study is made from
 

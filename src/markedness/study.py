@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from markedness.audits.base import AuditSpec
 from markedness.audits.homogeneity.replication import Replication, replication, single_axis
 from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effects, replications, word_overlap
 from markedness.files import StoreError
+from markedness.gate.outputs import tags
 from markedness.lm.config import CorpusModel, ScriptedModel
 from markedness.lm.progress import tell
 from markedness.params import Params
@@ -94,23 +96,28 @@ def _tables(results: dict[tuple[str, str], Result], stem: str) -> dict[str, pd.D
 
 
 def _differences(params: Params, features: dict[str, dict[str, FeatureTables | Unsupported]]) -> pd.DataFrame:
-    controls = {model for model in params.run if isinstance(params.model(model), ScriptedModel)}
-    found = []
-    for place, (audit, tables) in enumerate(features.items()):
-        if len(tables) < 2:
-            continue
-        spec = audits.spec(audit)
-        if spec.comparable is not None:
-            tables = {**tables, **spec.comparable(_measured(tables))}
-        scored = partial(_scores, spec, params.stage(audit, "evaluate"), (params.seed, place))
-        settings = params.compare
-        comparison = Comparison(
-            audit, tables, scored, spec.table, spec.cluster, spec.headline, controls, settings.correction,
-            settings.confidence_level,
-        )  # fmt: skip
-        found.append(comparison.differences())
+    found = [
+        comparison(params, audit, tables, place).differences()
+        for place, (audit, tables) in enumerate(features.items())
+        if len(tables) > 1
+    ]
     empty = pd.DataFrame(columns=list(DIFFERENCE_COLUMNS))
     return pd.concat(found, ignore_index=True) if found else empty
+
+
+def comparison(
+    params: Params, audit: str, tables: Mapping[str, FeatureTables | Unsupported], place: int = 0
+) -> Comparison:
+    """Models on one audit, kept to what all of them answered; ``place``: of the audit, for the seed."""
+    spec, settings = audits.spec(audit), params.compare
+    controls = {model for model in params.run if isinstance(params.model(model), ScriptedModel)}
+    if spec.comparable is not None:
+        tables = {**tables, **spec.comparable(_measured(tables))}
+    scored = partial(_scores, spec, params.stage(audit, "evaluate"), (params.seed, place))
+    return Comparison(
+        audit, tables, scored, spec.table, spec.cluster, spec.headline, controls, settings.correction,
+        settings.confidence_level,
+    )  # fmt: skip
 
 
 def _scores(spec: AuditSpec, params: Strict, seed: Sequence[int], tables: FeatureTables) -> Sequence[Score]:
@@ -253,6 +260,8 @@ def track(params: Params, say: Report = tell) -> None:
 
     state, link = provenance.state(params.root), provenance.origin(params.root)
     runs = [run for model in params.run if (run := _model_run(params, model, state, link)).audits]
+    gated = tags(Store(params.root), {run.model: [audit.audit for audit in run.audits] for run in runs})
+    runs = [replace(run, gate=gated.get(run.model, "")) for run in runs]
     main = main_tree(params.root)
     with Store(main).locked("track", say):
         logged = tracking.track(runs, main, params.track.experiment)

@@ -52,6 +52,8 @@ class ModelRun:
     """reports/<model>.html."""
     name: str = ""
     """Of the run, by what changed; the model's unless given."""
+    gate: str = ""
+    """What the gate said of these results: "passed against model-v1"."""
 
     @property
     def fingerprint(self) -> str:

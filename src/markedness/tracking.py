@@ -33,6 +33,8 @@ WRITER = "markedness.writer"
 """Tag of a run: which working tree logs it. One process at a time does, so that a RUNNING one of it was killed."""
 EXPERIMENT = "dvc.exp.name"
 """Tag of a run: DVC's name of the experiment."""
+GATE = "gate"
+"""Tag of a parent run: what the gate said."""
 VIEW = "headline"
 """Name of the saved view of the runs table: add ``?viewStateShareKey=headline`` to the experiment's address."""
 
@@ -97,6 +99,7 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
         for run in _unlogged(client, experiment_id, runs):
             _log(client, experiment_id, run, writer)
             logged.append(run.model)
+        logged += [f"gate of {run.model}" for run in runs if run.gate and _tag_gate(client, experiment_id, run)]
         if logged:
             _save_view(client, experiment_id, runs)
     except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
@@ -180,6 +183,16 @@ def _end_killed(client: MlflowClient, experiment_id: str, writer: str) -> None:
     for run in _found(client, experiment_id, "RUNNING", {WRITER: writer}, 1000):
         _remove_models(client, experiment_id, run.info.run_id)
         client.set_terminated(run.info.run_id, "KILLED")
+
+
+def _tag_gate(client: MlflowClient, experiment_id: str, run: ModelRun) -> bool:
+    """What the gate said, as a tag of the parent runs of these results; whether it was not there yet."""
+    query = f"tags.`{FINGERPRINT}` = '{run.fingerprint}' and tags.kind = 'model' and attributes.status = 'FINISHED'"
+    found = client.search_runs([experiment_id], query, max_results=1000)
+    untold = [one.info.run_id for one in found if one.data.tags.get(GATE) != run.gate[:_VALUE_LIMIT]]
+    for run_id in untold:
+        client.set_tag(run_id, GATE, run.gate[:_VALUE_LIMIT])
+    return bool(untold)
 
 
 def _remove_models(client: MlflowClient, experiment_id: str, run_id: str) -> None:

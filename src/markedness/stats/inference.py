@@ -988,6 +988,7 @@ def difference(first: Score, second: Score, confidence_level: float = 0.95) -> S
     p = 1.0 if not found.known and abs(estimate) < 1e-12 else found.p(estimate)
     return Score(
         first.key, estimate, low, high, p=p, clusters=clusters, detectable=found.detectable(),
+        standard_error=found.standard_error, df=found.df,
         unit=first.unit, positive=f"{first.positive} more in the first", group=first.group, reference=first.reference,
         over=first.over, method="t of the difference; clusters that both were asked are paired",
     )  # fmt: skip

@@ -1,0 +1,111 @@
+"""What the gate decides on, and what it says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from markedness.results import NAN, Score
+from markedness.stats.inference import ALPHA, Spread
+
+LEVEL = 1 - 2 * ALPHA
+"""Of the two-sided interval whose upper bound is compared with a margin."""
+
+
+class Outcome(StrEnum):
+    """What the gate says of a Score, of a model and of all."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One Score of a candidate and the baseline's."""
+
+    model: str
+    audit: str
+    key: str
+    candidate: Score | None = None
+    baseline: Score | None = None
+    """Both on the clusters that both models were asked; None where there is no pair, see ``reason``."""
+    margin: float | None = None
+    """In the unit of the Score; None: no new finding."""
+    reason: str = ""
+    """Why there is nothing to compare."""
+    candidate_missing: bool = False
+    """Whether missing answers may be what the candidate's Score shows."""
+    baseline_missing: bool = False
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the gate says of a `Pair`."""
+
+    pair: Pair
+    outcome: Outcome
+    reason: str
+    """One sentence."""
+    difference: float = NAN
+    """Candidate minus baseline."""
+    standard_error: float = NAN
+    df: float = NAN
+    low: float = NAN
+    """Of w: the bound that a fail rests on; of d where worse = 0."""
+    high: float = NAN
+    """Of w: the bound that a pass rests on; of d where worse = 0."""
+    p: float = NAN
+    """That the candidate is worse: of w > margin, or of w > 0."""
+    p_adjusted: float = NAN
+    clusters: str = ""
+    """Of each factor, in words."""
+    clusters_needed: str = ""
+    """With which it would be decided; "" where it is decided, or none can be named."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pair with its difference, and what Holm says of it."""
+
+    pair: Pair
+    candidate: Score
+    baseline: Score
+    difference: Score
+    """Candidate minus baseline."""
+    family: int
+    """m."""
+    tested: int
+    """Scores over which ``p_candidate`` is corrected."""
+    p: float
+    """That the candidate is worse, as in `Decision`."""
+    p_adjusted: float = NAN
+    p_candidate: float = NAN
+    """By Holm over the Scores of the gate."""
+    p_baseline: float = NAN
+
+    @property
+    def worse(self) -> int:
+        """Which direction is for the worse; see `Score.worse`."""
+        return self.candidate.worse
+
+    @property
+    def spread(self) -> Spread:
+        """The sampling error of the difference."""
+        return Spread(self.difference.standard_error, self.difference.df)
+
+    @property
+    def same(self) -> bool:
+        """Whether the two agree in every cluster."""
+        return self.difference.p == 1 and not self.spread.known
+
+
+def one_sided(spread: Spread, shift: float) -> float:
+    """One-sided p-value of a shift above 0."""
+    two_sided = spread.p(shift)
+    return two_sided / 2 if shift > 0 else 1 - two_sided / 2
+
+
+def shown(value: float) -> str:
+    """Three digits."""
+    return f"{value:.3g}"

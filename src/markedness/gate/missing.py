@@ -1,0 +1,88 @@
+"""Whether missing answers could make the gate decide otherwise; the rule is that of `markedness.gate.rules`."""
+
+from __future__ import annotations
+
+import math
+
+from markedness.gate.cases import LEVEL, Case, Decision, Outcome, one_sided, shown
+from markedness.results import NAN, Score
+from markedness.stats.inference import ALPHA, Spread
+
+Range = tuple[float, float]
+
+
+def turned(case: Case, made: Decision) -> str:
+    """Why missing answers could make another decision; "" where they could not."""
+    pair = case.pair
+    if not (pair.candidate_missing or pair.baseline_missing):
+        return ""
+    ranges = [
+        _range(score, missing)
+        for score, missing in ((case.candidate, pair.candidate_missing), (case.baseline, pair.baseline_missing))
+    ]
+    which = " and ".join(
+        name for name, is_missing in (("candidate", pair.candidate_missing), ("baseline", pair.baseline_missing))
+        if is_missing
+    )  # fmt: skip
+    lost = f"what is missing of the {which} differs by group"
+    if any(math.isnan(end) for ends in ranges for end in ends):
+        return f"{lost}, and no bounds say what the missing answers could change"
+    sides = (case.worse,) if case.worse else (1, -1)
+    holds = _margin_holds if pair.margin is not None else _finding_holds
+    if all(holds(case, made, side, ranges[0], ranges[1]) for side in sides):
+        return ""
+    at = [f"between {shown(low)} and {shown(high)}" for low, high in ranges]
+    return f"{lost}: with all answers the candidate could lie {at[0]}, the baseline {at[1]}, which could turn this"
+
+
+def _range(score: Score, missing: bool) -> tuple[float, float]:
+    """Between which values an estimate lies whatever the missing answers were."""
+    if not missing:
+        return score.estimate, score.estimate
+    if math.isnan(score.worst_low) or math.isnan(score.worst_high):
+        return NAN, NAN
+    return min(score.worst_low, score.estimate), max(score.worst_high, score.estimate)
+
+
+def _margin_holds(case: Case, made: Decision, side: int, candidate: Range, baseline: Range) -> bool:
+    """Whether the decision is the same at both ends of the difference."""
+    margin, d = case.pair.margin or 0.0, case.difference.estimate
+    least, most = sorted((side * (candidate[0] - baseline[1]), side * (candidate[1] - baseline[0])))
+    if made.outcome is Outcome.PASSED:
+        return case.spread.interval(most, LEVEL)[1] < margin
+    tails = 2 if case.worse else 1
+    if case.worse == 0 and side * d < 0:
+        return True  # a fail on the other side
+    return case.spread.interval(least, 1 - tails * ALPHA / case.family)[0] > margin
+
+
+def _finding_holds(case: Case, made: Decision, side: int, candidate: Range, baseline: Range) -> bool:
+    """Whether the decision is the same where the missing answers speak against it."""
+    worst, best = (0, 1) if side < 0 else (1, 0)
+    tails = 1 if case.worse else 2
+    if made.outcome is Outcome.PASSED:
+        if not _found_at(case.candidate, candidate[worst], side, case.p_candidate):
+            return True
+        before = _found_at(case.baseline, baseline[best], side, case.p_baseline, case.family)
+        shift = side * (candidate[worst] - baseline[best])
+        return before and case.spread.known and tails * one_sided(case.spread, shift) > ALPHA
+    if case.worse == 0 and (side > 0) != case.candidate.above_null:
+        return True  # a finding on the other side
+    shift = side * (candidate[best] - baseline[worst])
+    still = _found_at(case.candidate, candidate[best], side, case.p_candidate, case.family)
+    return still and tails * one_sided(case.spread, shift) * case.family <= ALPHA
+
+
+def _found_at(score: Score, value: float, side: int, p: float, family: int = 1) -> bool:
+    """Whether a value in place of the estimate is found on this side of the null; p is that of the estimate itself.
+
+    Without a standard error nothing can be said of another value: it counts as found in order to undo a pass
+    (``family`` 1), and as not found in order to uphold a decision.
+    """
+    null = score.null_mean if math.isfinite(score.null_mean) else 0.0
+    if value == score.estimate:
+        return p <= ALPHA and side * (value - null) > 0
+    if side * (value - null) <= 0:
+        return False
+    spread = Spread(score.standard_error, score.df)
+    return spread.p(value, null) * family <= ALPHA if spread.known else family == 1

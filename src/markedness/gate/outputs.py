@@ -1,0 +1,140 @@
+"""What the gate leaves: a table, JUnit XML for a CI system, a summary for a pull request, a tag for MLflow."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+import pandas as pd
+
+from markedness.files import StoreError
+from markedness.gate.cases import Decision, Outcome
+from markedness.gate.rules import whole
+from markedness.results import not_estimated
+from markedness.store import Store
+
+GATE_COLUMNS = (
+    "model", "baseline", "audit", "score", "outcome", "reason", "rule", "margin", "worse", "candidate_estimate",
+    "baseline_estimate", "difference", "standard_error", "df", "low", "high", "p", "p_adjusted", "clusters",
+    "clusters_needed", "candidate_p", "baseline_p", "candidate_n", "candidate_n_missing", "baseline_n",
+    "baseline_n_missing", "digest",
+)  # fmt: skip
+NO_RESULT = "none"
+MARKS = {Outcome.PASSED: "✓", Outcome.FAILED: "✗", Outcome.INCONCLUSIVE: "?"}
+
+
+def table(decisions: Sequence[Decision], baseline: str, digests: Mapping[tuple[str, str], str]) -> pd.DataFrame:
+    """gate.csv: `GATE_COLUMNS`, a Score of a model a row; ``digests``: (audit, model) -> of the results gated."""
+    rows = []
+    for one in decisions:
+        pair, empty = one.pair, not_estimated(one.pair.key)
+        candidate, before = pair.candidate or empty, pair.baseline or empty
+        rows.append(
+            (
+                pair.model, baseline, pair.audit, pair.key, str(one.outcome), one.reason, _rule(one), pair.margin,
+                candidate.worse, candidate.estimate, before.estimate, one.difference, one.standard_error, one.df,
+                one.low, one.high, one.p, one.p_adjusted, one.clusters, one.clusters_needed, candidate.p, before.p,
+                candidate.n, candidate.n_missing, before.n, before.n_missing, digests[pair.audit, pair.model],
+            )
+        )  # fmt: skip
+    return pd.DataFrame(rows, columns=list(GATE_COLUMNS))
+
+
+def tag(gated: pd.DataFrame, model: str, digests: Mapping[str, str]) -> str:
+    """Of a model, "passed against model-v1"; "" where it was not gated, or its results are others now.
+
+    Parameters
+    ----------
+    digests
+        Audit -> digest of the results as they are now.
+    """
+    own = gated[gated["model"].astype(str) == model]
+    if own.empty or any(
+        digests.get(str(audit), NO_RESULT) != str(digest) for audit, digest in own[["audit", "digest"]].to_numpy()
+    ):
+        return ""
+    outcomes = set(own["outcome"])
+    found = next((one for one in (Outcome.FAILED, Outcome.INCONCLUSIVE) if str(one) in outcomes), Outcome.PASSED)
+    return f"{found} against {own['baseline'].iloc[0]}"
+
+
+def tags(store: Store, runs: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Model -> what the gate said of the results that there are now, from results/gate; see `tag`."""
+    path = store.gated() / "gate.csv"
+    if not path.exists():
+        return {}
+    try:
+        found = pd.read_csv(path, dtype=str, keep_default_na=False)
+        digests = {model: {audit: digest(store, audit, model) for audit in names} for model, names in runs.items()}
+        return {model: said for model in runs if (said := tag(found, model, digests[model]))}
+    except (OSError, ValueError, KeyError) as error:
+        raise StoreError(f"{path}: cannot be read ({error}); run 'markedness gate' again") from error
+
+
+def digest(store: Store, audit: str, model: str) -> str:
+    """Of the Scores of one result; `NO_RESULT` where it was not evaluated."""
+    path = store.results(audit, model) / "scores.csv"
+    return sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else NO_RESULT
+
+
+def junit(decisions: Sequence[Decision], baseline: str) -> bytes:
+    """gate.xml: a test case for each Score of each model; failed is a failure, inconclusive is skipped."""
+    failed, skipped = (
+        str(sum(one.outcome is outcome for one in decisions)) for outcome in (Outcome.FAILED, Outcome.INCONCLUSIVE)
+    )
+    counts = {"tests": str(len(decisions)), "failures": failed, "errors": "0", "skipped": skipped}
+    suites = ET.Element("testsuites", {"name": "markedness gate", **counts})
+    suite = ET.SubElement(suites, "testsuite", {"name": _xml(f"gate against {baseline}"), **counts})
+    for one in decisions:
+        name = f"{one.pair.audit}.{one.pair.key} [{one.pair.model}]"
+        case = ET.SubElement(suite, "testcase", {"classname": one.pair.audit, "name": _xml(name)})
+        if one.outcome is Outcome.FAILED:
+            ET.SubElement(case, "failure", {"message": _xml(one.reason), "type": _rule(one)}).text = _xml(one.reason)
+        elif one.outcome is Outcome.INCONCLUSIVE:
+            ET.SubElement(case, "skipped", {"message": _xml(f"inconclusive: {one.reason}")})
+        else:
+            ET.SubElement(case, "system-out").text = _xml(one.reason)
+    ET.indent(suites)
+    return bytes(ET.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def summary(decisions: Sequence[Decision], baseline: str, left_out: Sequence[str]) -> str:
+    """summary.md, for a pull request: what does not pass comes first.
+
+    Parameters
+    ----------
+    left_out
+        Sentences on Scores that the gate did not look at.
+    """
+    lines = [f"## Gate: {whole(decisions)} against {_cell(baseline)}", ""]
+    for model in dict.fromkeys(one.pair.model for one in decisions):
+        own = [one for one in decisions if one.pair.model == model]
+        counts = ", ".join(f"{sum(one.outcome is outcome for one in own)} {outcome}" for outcome in Outcome)
+        lines += [f"### {_cell(model)}: {whole(own)} ({counts})", "", "| | Score | Rule | |", "|---|---|---|---|"]
+        order = [Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.PASSED]
+        for one in sorted(own, key=lambda one: order.index(one.outcome)):
+            score = f"{one.pair.audit} {one.pair.key}"
+            answer = f"{one.outcome}: {_cell(one.reason)}"
+            lines.append(f"| {MARKS[one.outcome]} | {_cell(score)} | {_rule(one)} | {answer} |")
+        lines.append("")
+    if left_out:
+        lines += ["Not looked at:", "", *(f"- {_cell(sentence)}" for sentence in left_out), ""]
+    return "\n".join(lines)
+
+
+def _rule(one: Decision) -> str:
+    return "no new finding" if one.pair.margin is None else f"not worse by more than {one.pair.margin:g}"
+
+
+def _cell(text: str) -> str:
+    """Text that stays text in a Markdown table."""
+    for sign in "\\|<`*_[":
+        text = text.replace(sign, f"\\{sign}")
+    return " ".join(text.split())
+
+
+def _xml(text: str) -> str:
+    """Without the signs that XML 1.0 has no way to write."""
+    return "".join(sign for sign in text if sign in "\t\n" or (sign >= " " and not "\ud800" <= sign <= "\udfff"
+                                                              and sign not in "\ufffe\uffff"))  # fmt: skip

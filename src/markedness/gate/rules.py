@@ -1,0 +1,214 @@
+"""The rules of the gate: each Score of a candidate beside the baseline's is passed, failed or inconclusive.
+
+Notation: d = candidate - baseline, of Scores made on the clusters that both were asked, and its clustered standard
+error se and Satterthwaite df from `markedness.stats.inference.difference`; w = worse x d, so that w > 0 is for the
+worse (``Score.worse``; 0 means that either side of the null is worse); m = Scores of the gate whose d has a standard
+error, over all candidates; alpha = 5 %.
+
+Not worse by more than a margin M (non-inferiority)
+    - passed: the upper bound of the two-sided 90 % t interval of w is below M: a test of w >= M at one-sided 5 %.
+    - failed: the lower one-sided bound of w at level 1 - alpha / m is above M.
+    - else inconclusive. The clusters that would decide are n x (s x se / M)^2, s the shift in standard errors that a
+      one-sided t test at alpha / m finds with 80 % power: with as many, a candidate that is worse by twice the margin
+      is failed in 80 %, and one that is equal to the baseline passes in 80 % or more. Where there are as many already,
+      n x (s x se / (M - w))^2: what would decide at the difference that was seen.
+    - worse = 0: passed where the whole 90 % interval of d is between -M and M (two one-sided tests); failed where the
+      two-sided interval of d at level 1 - alpha / m is outside.
+
+No new finding (every other comparable headline Score)
+    A Score is *found* in a model where its p, by Holm over the Scores of the gate, is at most alpha and the estimate is
+    on the worse side of the null (either side where worse = 0).
+    - failed: found in the candidate, and d significant for the worse: one-sided p of w > 0 (two-sided, and away from
+      the null on the side that is found, where worse = 0), by Holm over the m Scores, at most alpha. The reason says
+      whether the finding is new or was found in the baseline, too, and is larger now.
+    - passed: not found in the candidate; or found in both and d not significant for the worse.
+    - inconclusive: one of the two is not measured or has too little data; or found in the candidate alone while d is
+      not significant.
+
+Error rates: where no Score of a candidate is worse (by more than its margin), the probability that any is failed is at
+most alpha: failed by a bound at alpha / m is failed by Bonferroni over the p-values of all m, and what Bonferroni
+rejects, Holm does, too. A Score that is worse by its margin or more passes its margin in at most 5 %; passing "no new
+finding" shows nothing of an effect smaller than the one that its verdict says would have been found.
+
+Missing answers
+    Where the audit's Score of unequal missing answers (``missing_key``) is found in a model, or has an estimate other
+    than 0 and too little data, the model's Scores may lie anywhere in [worst_low, worst_high]. An answer that does not
+    hold at the ends of these ranges is inconclusive; without such bounds every answer is. At the ends se stays;
+    findings and differences are t tests, without correction where they would undo a pass and by Bonferroni where they
+    must uphold a fail.
+
+The gate fails where any Score fails, else is inconclusive where any is, else passes.
+
+Sources: Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15(6):657-680 (two one-sided tests); Piaggio
+et al. 2012, JAMA 308(24):2594-2604 (non-inferiority: margins and what may be concluded).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from markedness.gate.cases import LEVEL, Case, Decision, Outcome, Pair, one_sided, shown
+from markedness.gate.missing import turned
+from markedness.results import NAN, Score, VerdictKind, verdict
+from markedness.stats.inference import ALPHA, detectable, difference, holm
+
+
+def decide(pairs: Sequence[Pair]) -> list[Decision]:
+    """A decision for each pair, in their order; see the rules above."""
+    cases: dict[int, Case] = {}
+    for place, pair in enumerate(pairs):
+        if pair.candidate is not None and pair.baseline is not None:
+            found = difference(pair.candidate, pair.baseline, LEVEL)
+            case = Case(pair, pair.candidate, pair.baseline, found, 0, 0, NAN)
+            cases[place] = replace(case, p=_p_worse(case))
+    adjusted = holm([case.p for case in cases.values()])
+    of_candidate = holm([case.candidate.p for case in cases.values()])
+    of_baseline = holm([case.baseline.p for case in cases.values()])
+    family = max(1, sum(math.isfinite(case.p) for case in cases.values()))
+    tested = max(1, sum(math.isfinite(case.candidate.p) for case in cases.values()))
+    for (place, case), *p in zip(cases.items(), adjusted, of_candidate, of_baseline, strict=True):
+        cases[place] = replace(
+            case,
+            family=family,
+            tested=tested,
+            p_adjusted=float(p[0]),
+            p_candidate=float(p[1]),
+            p_baseline=float(p[2]),
+        )
+    return [
+        _decided(cases[place]) if place in cases else Decision(pair, Outcome.INCONCLUSIVE, pair.reason)
+        for place, pair in enumerate(pairs)
+    ]
+
+
+def whole(decisions: Sequence[Decision]) -> Outcome:
+    """Of a model, or of all."""
+    outcomes = {one.outcome for one in decisions}
+    return next((one for one in (Outcome.FAILED, Outcome.INCONCLUSIVE) if one in outcomes), Outcome.PASSED)
+
+
+def _p_worse(case: Case) -> float:
+    """p-value of the claim that a fail makes of the difference; NaN without a standard error."""
+    d, spread = case.difference.estimate, case.spread
+    if case.same:
+        return 1.0
+    if math.isnan(d) or not spread.known:
+        return NAN
+    margin = case.pair.margin or 0.0
+    if case.worse == 0:
+        return min(1.0, spread.p(abs(d), margin)) if abs(d) > margin else 1.0
+    return one_sided(spread, case.worse * d - margin)
+
+
+def _decided(case: Case) -> Decision:
+    made = _by_margin(case) if case.pair.margin is not None else _by_finding(case)
+    found = case.difference
+    made = replace(
+        made, difference=found.estimate, standard_error=found.standard_error, df=found.df, p=case.p,
+        p_adjusted=case.p_adjusted, clusters=_counted(found, 1.0),
+    )  # fmt: skip
+    if made.outcome is Outcome.INCONCLUSIVE:
+        return made
+    why = turned(case, made)
+    return replace(made, outcome=Outcome.INCONCLUSIVE, reason=f"{made.reason}; but {why}") if why else made
+
+
+# ---- not worse by more than a margin
+
+
+def _by_margin(case: Case) -> Decision:
+    pair, margin = case.pair, case.pair.margin or 0.0
+    if case.same:
+        return Decision(pair, Outcome.PASSED, "the two agree in every cluster")
+    if (why := _unmeasured(case)) or not case.spread.known:
+        return Decision(pair, Outcome.INCONCLUSIVE, why or f"the difference has no interval ({case.difference.method})")
+    d = case.difference.estimate
+    if case.worse == 0:
+        passing, failing = case.spread.interval(d, LEVEL), case.spread.interval(d, 1 - ALPHA / case.family)
+        passed = -margin < passing[0] and passing[1] < margin
+        failed = failing[0] > margin or failing[1] < -margin
+        w, low, high = abs(d), *passing
+        if failed:
+            low, high = failing
+        said = f"differs by {shown(d)}"
+    else:
+        w = case.worse * d
+        high = case.spread.interval(w, LEVEL)[1]
+        low = case.spread.interval(w, 1 - 2 * ALPHA / case.family)[0]
+        passed, failed = high < margin, low > margin
+        said = f"worse by {shown(w)}" if w > 0 else f"better by {shown(-w)}" if w < 0 else "neither better nor worse"
+    said = f"{said} (bounds {shown(low)} and {shown(high)}), margin {shown(margin)}"
+    if passed or failed:
+        return Decision(pair, Outcome.PASSED if passed else Outcome.FAILED, said, low=low, high=high)
+    level = (2 if case.worse else 1) * ALPHA / case.family
+    needed = _needed(case, margin, level) or _needed(case, margin - w, level, most=1000)
+    said += f"; {needed} would decide" if needed else "; the difference is too near the margin to be decided"
+    return Decision(pair, Outcome.INCONCLUSIVE, said, low=low, high=high, clusters_needed=needed)
+
+
+def _needed(case: Case, shift: float, alpha: float, most: float = math.inf) -> str:
+    """Clusters with which a shift is found; "" where there are as many, or it takes ``most`` times as many or more."""
+    smallest = detectable(case.difference.standard_error, case.difference.df, alpha)
+    times = (smallest / shift) ** 2 if abs(shift) > 1e-12 else math.inf
+    return f"about {_counted(case.difference, times)}" if 1 < times < most else ""
+
+
+def _counted(found: Score, times: float) -> str:
+    """Clusters of each factor: "24 of 'name'"."""
+    return " and ".join(f"{math.ceil(n * times - 1e-9)} of '{factor}'" for factor, n in found.clusters.items())
+
+
+# ---- no new finding
+
+
+def _by_finding(case: Case) -> Decision:
+    pair = case.pair
+    if why := _unmeasured(case) or _untested(case):
+        return Decision(pair, Outcome.INCONCLUSIVE, why)
+    said = verdict(case.candidate, p=case.p_candidate, family=case.tested).sentence.rstrip(".")
+    if not _is_found(case.candidate, case.p_candidate):
+        on_other = case.p_candidate <= ALPHA
+        return Decision(pair, Outcome.PASSED, f"{said}; not for the worse" if on_other else said)
+    side = 1 if case.candidate.above_null else -1
+    before = _is_found(case.baseline, case.p_baseline) and case.baseline.above_null == case.candidate.above_null
+    significant = case.p_adjusted <= ALPHA and (case.worse or side) * case.difference.estimate > 0
+    if significant:
+        new = "found in the baseline, too, and larger now" if before else "new"
+        return Decision(pair, Outcome.FAILED, f"{said}; {new}: {shown(case.baseline.estimate)} in the baseline")
+    if before or case.same:
+        return Decision(pair, Outcome.PASSED, f"{said}; found in the baseline, too, and not significantly worse")
+    if not case.spread.known:
+        return Decision(
+            pair, Outcome.INCONCLUSIVE, f"{said}; the difference has no interval ({case.difference.method})"
+        )
+    needed = _needed(case, case.difference.estimate, (2 if case.worse else 1) * ALPHA / case.family)
+    more = f"; {needed} would decide at this difference" if needed else ""
+    reason = (
+        f"{said}; not found in the baseline, but the difference of {shown(case.difference.estimate)} is not significant"
+    )
+    return Decision(pair, Outcome.INCONCLUSIVE, reason + more, clusters_needed=needed)
+
+
+def _is_found(score: Score, p: float) -> bool:
+    """Whether a Score is found on the side that is worse."""
+    return p <= ALPHA and (score.worse == 0 or (score.worse > 0) == score.above_null)
+
+
+def _unmeasured(case: Case) -> str:
+    for name, score in (("candidate", case.candidate), ("baseline", case.baseline)):
+        if score.missing:
+            return f"the {name}: {verdict(score).sentence.rstrip('.')}"
+    return ""
+
+
+def _untested(case: Case) -> str:
+    """Which of the two has no test, and why."""
+    for name, score, p in (
+        ("candidate", case.candidate, case.p_candidate), ("baseline", case.baseline, case.p_baseline),
+    ):  # fmt: skip
+        answer = verdict(score, p=p, family=case.tested)
+        if answer.kind not in (VerdictKind.FOUND, VerdictKind.NOT_FOUND):
+            return f"the {name}: {answer.sentence.rstrip('.')}"
+    return ""

@@ -1,0 +1,201 @@
+"""The gate of a study: reads the features of candidates and baseline, decides, writes results/gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from markedness import audits
+from markedness.gate import outputs
+from markedness.gate.cases import Decision, Outcome, Pair
+from markedness.gate.rules import decide, whole
+from markedness.lm.config import ScriptedModel
+from markedness.lm.progress import tell
+from markedness.params import GateParams, Params, ParamsError
+from markedness.records import FeatureTables, Unsupported
+from markedness.results import Score, VerdictKind, verdict
+from markedness.revisions import Revision, RevisionError
+from markedness.store import Store
+from markedness.study import comparison, features_or_reason
+
+STATUS = {Outcome.PASSED: 0, Outcome.FAILED: 1, Outcome.INCONCLUSIVE: 3}
+"""Exit status of the command."""
+EXAMPLE = """there is no block 'gate'; write, for example,
+    gate:
+      baseline: NAME                # a key of models, a git revision or a DVC experiment
+      models: [NAME]                # candidates; by default all of run but the baseline and the scripted controls
+      margins: {annotation: {gap.positive: 0.1}}    # not worse by more than this; any other score: no new finding"""
+
+
+@dataclass(frozen=True)
+class Gated:
+    """What `gate` decided."""
+
+    decisions: list[Decision]
+    left_out: list[str]
+    """Sentences on Scores that were not looked at."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of all."""
+        return whole(self.decisions)
+
+    @property
+    def status(self) -> int:
+        """Exit status."""
+        return STATUS[self.outcome]
+
+
+def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = tell) -> Gated:
+    """Decide on every candidate and write results/gate.
+
+    Parameters
+    ----------
+    also
+        A file to which the summary is appended.
+
+    Raises
+    ------
+    ParamsError
+        When there is no gate block, no candidate, or the baseline is neither a model nor a revision.
+    """
+    settings = params.gate
+    if settings is None:
+        raise ParamsError(f"{params.path.name}: {EXAMPLE}")
+    store = Store(params.root)
+    baseline, before = _baseline(params, settings.baseline)
+    pairs: list[Pair] = []
+    left_out: list[str] = []
+    models = _candidates(params, settings)
+    for audit in settings.audits or params.audits:
+        for model in models:
+            of_audit, sentences = _pairs(params, settings, audit, model, _features(store, audit, model), before)
+            pairs += of_audit
+            left_out += sentences
+    if not pairs:
+        raise ParamsError(f"{params.path.name}: gate: no score is left to look at")
+    made = Gated(decide(pairs), list(dict.fromkeys(left_out)))
+    _write(store, made, baseline, also)
+    for sentence in _not_passed(made.decisions):
+        say(f"gate: {sentence}")
+    for model in models:
+        own = [one for one in made.decisions if one.pair.model == model]
+        counts = ", ".join(f"{sum(one.outcome is outcome for one in own)} {outcome}" for outcome in Outcome)
+        say(f"gate: {model} against {baseline}: {whole(own)} ({counts})")
+    return made
+
+
+def _not_passed(decisions: list[Decision]) -> Iterator[str]:
+    """A sentence for each Score, or for all Scores of an audit that have one reason."""
+    together: dict[tuple[str, str, Outcome, str], list[str]] = {}
+    for one in decisions:
+        if one.outcome is not Outcome.PASSED:
+            together.setdefault((one.pair.model, one.pair.audit, one.outcome, one.reason), []).append(one.pair.key)
+    for (model, audit, outcome, reason), keys in together.items():
+        yield f"{model} {audit} {', '.join(keys)}: {outcome}: {reason}"
+
+
+def _write(store: Store, made: Gated, baseline: str, also: Path | None) -> None:
+    keys = {(one.pair.audit, one.pair.model) for one in made.decisions}
+    digests = {(audit, model): outputs.digest(store, audit, model) for audit, model in keys}
+    text = outputs.summary(made.decisions, baseline, made.left_out)
+    with store.renewed(store.gated()) as new:
+        store.write_csv(new / "gate.csv", outputs.table(made.decisions, baseline, digests))
+        store.write_bytes(new / "gate.xml", outputs.junit(made.decisions, baseline))
+        store.write_bytes(new / "summary.md", text.encode())
+    if also is not None:
+        with also.open("a", encoding="utf-8") as file:
+            file.write(text)
+
+
+def _candidates(params: Params, settings: GateParams) -> list[str]:
+    scripted = {name for name in params.run if isinstance(params.model(name), ScriptedModel)}
+    models = settings.models or [name for name in params.run if name != settings.baseline and name not in scripted]
+    if not models:
+        raise ParamsError(f"{params.path.name}: gate: no model is left to be gated; name one in gate.models")
+    return models
+
+
+Features = FeatureTables | Unsupported
+
+
+def _features(store: Store, audit: str, model: str) -> Features:
+    if not store.features_path(audit, model).is_dir():
+        return Unsupported(f"not run yet: run 'dvc repro' or 'markedness run {audit} --model {model}'")
+    return features_or_reason(store, audit, model)
+
+
+def _baseline(params: Params, name: str) -> tuple[str, Callable[[str, str], Features]]:
+    """What to call the baseline, and (audit, candidate) -> its features.
+
+    A key of models is another model; a revision is the candidate itself as it was.
+    """
+    if name in params.models:
+        return name, lambda audit, _: _features(Store(params.root), audit, name)
+    revision = Revision(params.root, name)
+    try:
+        label = revision.label
+    except RevisionError as error:
+        raise ParamsError(
+            f"{params.path.name}: gate.baseline: '{name}' is neither a key of models nor a git revision or DVC "
+            f"experiment of this study; models: {', '.join(params.models)}"
+        ) from error
+
+    def features(audit: str, model: str) -> Features:
+        found = revision.features(audit, model)
+        if found is None:
+            return Unsupported(f"{name} has no features of {model}: run 'dvc fetch' or 'dvc pull', see 'dvc exp show'")
+        return found if isinstance(found, Unsupported) else found.tables
+
+    return label, features
+
+
+def _pairs(
+    params: Params, settings: GateParams, audit: str, model: str, candidate: Features,
+    before: Callable[[str, str], Features],
+) -> tuple[list[Pair], list[str]]:  # fmt: skip
+    """The pairs of one audit and candidate, and what is not looked at."""
+    spec = audits.spec(audit)
+    margins, without = settings.margins.get(audit, {}), settings.without.get(audit, [])
+    keys = [key for key in spec.headline if key not in without]
+    left_out = [f"{audit} {key}: left out by gate.without" for key in without]
+    tables = {model: candidate, settings.baseline: before(audit, model)}
+    scored = comparison(params, audit, tables).paired(model, settings.baseline)
+    if isinstance(scored, Unsupported):
+        return [Pair(model, audit, key, margin=margins.get(key), reason=scored.reason) for key in keys], left_out
+    first, second = scored.first, scored.second
+    lost = [_is_lost(scores.get(spec.missing_key)) for scores in (first, second)]
+    pairs = []
+    for key in keys:
+        one, other = first.get(key), second.get(key)
+        margin = margins.get(key)
+        if why := _not_gated(one, other, margin):
+            left_out.append(f"{audit} {key}: {why}")
+        elif one is None or other is None:
+            name = model if one is None else settings.baseline
+            pairs.append(Pair(model, audit, key, margin=margin, reason=f"{name} has no such score"))
+        elif reason := scored.unlike.get(key):
+            pairs.append(Pair(model, audit, key, margin=margin, reason=reason))
+        else:
+            missing = [key != spec.missing_key and is_lost for is_lost in lost]
+            pairs.append(Pair(model, audit, key, one, other, margin, "", *missing))
+    return pairs, left_out
+
+
+def _not_gated(candidate: Score | None, baseline: Score | None, margin: float | None) -> str:
+    """Why the gate does not look at a Score; "" where it does."""
+    known = [score for score in (candidate, baseline) if score is not None]
+    if margin is None and not (known and all(score.comparable for score in known)):
+        return "not comparable between models"
+    if margin is None and all(score.family == 0 and not score.missing for score in known):
+        return "described, not tested; a margin would gate it"
+    return ""
+
+
+def _is_lost(score: Score | None) -> bool:
+    """Whether unequal missing answers are found, or cannot be excluded."""
+    if score is None or score.missing:
+        return False
+    kind = verdict(score).kind
+    return kind is VerdictKind.FOUND or (kind is VerdictKind.TOO_LITTLE and abs(score.estimate) > 1e-12)

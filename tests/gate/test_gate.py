@@ -1,0 +1,274 @@
+"""`markedness gate` over a study of scripted models: what it decides and writes, and what MLflow is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from markedness import params, pipeline, study, tracking
+from markedness.audits import STAGES
+from markedness.cli import app
+from markedness.gate import outputs
+from markedness.gate.cases import Decision, Outcome, Pair
+from markedness.gate.run import Gated, gate
+from markedness.params import ParamsError
+from markedness.store import Store
+
+pytestmark = pytest.mark.slow
+
+MODELS = {
+    "v1": {"backend": "scripted", "rule": "none"},
+    "v2": {"backend": "scripted", "rule": "none", "seed": 3},
+    "planted": {"backend": "scripted", "rule": "planted"},
+}
+CONTENT: dict[str, Any] = {
+    "audits": ["homogeneity"],
+    "run": ["v1", "v2", "planted"],
+    "models": MODELS,
+    "homogeneity": {
+        "axes": {
+            "race": {"unmarked": "White", "values": {"White": {}, "Black": {"label": "African"}}},
+            "gender": {"unmarked": "man", "values": {"man": {"noun": "man"}, "woman": {"noun": "woman"}}},
+        },
+        "generate": {"cues": ["sports", "music"], "names_per_group": 8, "samples": 4},
+        "evaluate": {"n_permutations": 20, "n_resamples": 20},
+    },
+}
+MARGIN = {"homogeneity": {"pd_difference.marked": 0.12}}
+BLOCK: dict[str, Any] = {"baseline": "v1", "models": ["v2"], "margins": MARGIN}
+
+
+def write(folder: Path, block: dict[str, Any] | None, **more: Any) -> params.Params:
+    content = {**CONTENT, **({"gate": block} if block is not None else {}), **more}
+    (folder / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    return params.load(folder / "params.yaml")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study after a run."""
+    folder = tmp_path_factory.mktemp("study")
+    loaded = write(folder, None)
+    for model in MODELS:
+        for stage in STAGES:
+            pipeline.STAGES[stage](loaded, "homogeneity", model, say=lambda _: None)
+    return folder
+
+
+@pytest.fixture
+def folder(done: Path, tmp_path: Path) -> Path:
+    """A copy, for a test to change."""
+    return Path(shutil.copytree(done, tmp_path / "study"))
+
+
+def gated(folder: Path, block: dict[str, Any], **more: Any) -> Gated:
+    return gate(write(folder, block, **more), say=lambda _: None)
+
+
+def outcomes(made: Gated) -> dict[str, Outcome]:
+    return {f"{one.pair.model} {one.pair.key}": one.outcome for one in made.decisions}
+
+
+def test_another_draw_of_the_baseline_passes_and_a_planted_effect_fails(folder: Path) -> None:
+    made = gated(folder, {**BLOCK, "models": ["v2", "planted"]})
+    assert outcomes(made) == {
+        "v2 pd_difference.marked": Outcome.PASSED, "v2 noncompliance.difference": Outcome.PASSED,
+        "planted pd_difference.marked": Outcome.FAILED, "planted noncompliance.difference": Outcome.PASSED,
+    }  # fmt: skip
+    assert made.left_out == ["homogeneity replication.ceiling: not comparable between models"]
+
+
+def test_planted_effect_is_a_new_finding(folder: Path) -> None:
+    block = {"baseline": "v1", "models": ["planted"]}
+    generous = {**CONTENT["homogeneity"], "evaluate": {"n_permutations": 500, "n_resamples": 20}}
+    (failed,) = [one for one in gated(folder, block, homogeneity=generous).decisions if one.outcome is Outcome.FAILED]
+    assert failed.pair.key == "pd_difference.marked" and "; new: " in failed.reason
+
+
+@pytest.mark.parametrize(
+    ("block", "status"),
+    [
+        (BLOCK, 0),
+        ({**BLOCK, "models": ["planted"]}, 1),
+        ({**BLOCK, "margins": {"homogeneity": {"pd_difference.marked": 0.001}}}, 3),
+        (None, 2),
+        ({"baseline": "no-such-revision", "models": ["v2"]}, 2),
+    ],
+)
+def test_exit_status_says_passed_failed_inconclusive_or_wrong(
+    folder: Path, block: dict[str, Any] | None, status: int
+) -> None:
+    write(folder, block)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "markedness", "gate"], cwd=folder, env=env, capture_output=True, text=True
+    )
+    assert ended.returncode == status, ended.stdout + ended.stderr
+    assert (status != 2) == (folder / "results" / "gate" / "gate.csv").exists()
+    if block is None:
+        assert "there is no block 'gate'; write, for example" in ended.stderr
+        example = yaml.safe_load(ended.stderr.split("example,\n")[1])["gate"]
+        assert params.GateParams.model_validate(example).margins
+
+
+def test_outputs_say_the_same_in_a_table_in_junit_and_for_a_pull_request(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "step.md").write_text("before\n", encoding="utf-8")
+    write(folder, {**BLOCK, "models": ["v2", "planted"], "margins": {"homogeneity": {"pd_difference.marked": 0.02}}})
+    options = ["gate", "--params", str(folder / "params.yaml"), "--summary", str(tmp_path / "step.md")]
+    made = CliRunner().invoke(app, options)
+    assert made.exit_code == 1, made.output
+    table = pd.read_csv(folder / "results" / "gate" / "gate.csv")
+    assert tuple(table.columns) == outputs.GATE_COLUMNS
+    counts = table["outcome"].value_counts()
+    suites = ET.parse(folder / "results" / "gate" / "gate.xml").getroot()
+    assert {name: int(suites.attrib[name]) for name in ("tests", "failures", "skipped", "errors")} == {
+        "tests": 4, "failures": counts["failed"], "skipped": counts["inconclusive"], "errors": 0,
+    }  # fmt: skip
+    assert len(suites.findall(".//failure")) == counts["failed"] == 1
+    assert [case.attrib["name"] for case in suites.iter("testcase") if case.find("skipped") is not None] == [
+        "homogeneity.pd_difference.marked [v2]"
+    ]
+    summary = (folder / "results" / "gate" / "summary.md").read_text(encoding="utf-8")
+    assert summary.startswith("## Gate: failed against v1\n")
+    assert "of 'name' would decide" in summary and "not comparable between models" in summary
+    assert (tmp_path / "step.md").read_text(encoding="utf-8") == f"before\n{summary}"
+
+
+def test_what_was_not_run_is_inconclusive(folder: Path) -> None:
+    shutil.rmtree(folder / "data" / "features" / "homogeneity" / "v2")
+    made = gated(folder, BLOCK)
+    assert made.status == 3
+    assert all("not run yet" in one.reason for one in made.decisions)
+
+
+def test_unequal_missing_answers_without_bounds_are_inconclusive_never_passed(folder: Path) -> None:
+    path = folder / "data" / "features" / "homogeneity" / "v2" / "answers.parquet"
+    answers = pd.read_parquet(path)
+    lost = answers["group"].str.contains("Black") & (answers.groupby("cluster").cumcount() % 2 == 0)
+    answers.loc[lost, "status"] = "refusal"
+    answers.loc[lost, "kept"] = False
+    answers.to_parquet(path, index=False)
+    made = gated(folder, {**BLOCK, "margins": {"homogeneity": {"pd_difference.marked": 5.0}}})
+    (one,) = [one for one in made.decisions if one.pair.key == "pd_difference.marked"]
+    assert one.outcome is Outcome.INCONCLUSIVE
+    assert "what is missing of the candidate differs by group, and no bounds" in one.reason
+    assert outcomes(made)["v2 noncompliance.difference"] is not Outcome.PASSED
+
+
+def test_by_default_controls_and_the_baseline_are_no_candidates(folder: Path) -> None:
+    with pytest.raises(ParamsError, match="no model is left to be gated"):
+        gated(folder, {"baseline": "v1"})
+
+
+def test_scores_left_out_are_named(folder: Path) -> None:
+    made = gated(folder, {"baseline": "v1", "models": ["v2"], "without": {"homogeneity": ["noncompliance.difference"]}})
+    assert [one.pair.key for one in made.decisions] == ["pd_difference.marked"]
+    assert "homogeneity noncompliance.difference: left out by gate.without" in made.left_out
+
+
+@pytest.mark.parametrize(
+    ("block", "fault"),
+    [
+        ({"models": ["v2"]}, "gate.baseline: Field required"),
+        ({"baseline": "v1", "models": ["v3"]}, "gate.models: 'v3' is not defined under models; known: v1, v2, planted"),
+        ({"baseline": "v1", "models": ["v1"]}, "gate.models: 'v1' is the baseline"),
+        ({"baseline": "v1", "models": ["v2", "v2"]}, "gate: 'v2' is named twice"),
+        ({"baseline": "v1", "audits": ["guise"]}, "gate.audits: 'guise' is not an audit of it; known: homogeneity"),
+        ({"baseline": "v1", "without": {"guise": ["agreement.1933"]}}, "gate.without: 'guise' is not an audit of it"),
+        (
+            {"baseline": "v1", "margins": {"homogeneity": {"gap": 1}}},
+            "gate.margins.homogeneity: 'gap' is not a headline score; known: pd_difference.marked",
+        ),
+        ({"baseline": "v1", "margins": {"homogeneity": {"pd_difference.marked": 0}}}, "greater than 0"),
+        ({"baseline": "v1", "margins": {"homogeneity": {"pd_difference.marked": float("nan")}}}, "marked: "),
+        (
+            {"baseline": "v1", "margins": MARGIN, "without": {"homogeneity": ["pd_difference.marked"]}},
+            "gate.without.homogeneity: pd_difference.marked has a margin, too",
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_gate_params_are_one_sentence(tmp_path: Path, block: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ParamsError) as raised:
+        write(tmp_path, block)
+    assert fault in str(raised.value) and len(str(raised.value).splitlines()) == 1
+
+
+def git(folder: Path, *command: str) -> None:
+    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.invalid"]
+    subprocess.run(["git", *identity, *command], cwd=folder, check=True, capture_output=True)
+
+
+def test_a_revision_as_baseline_is_the_candidate_as_it_was(folder: Path) -> None:
+    features = folder / "data" / "features" / "homogeneity"
+    git(folder, "init", "--initial-branch", "main")
+    for command in (["init"], ["add", str(features / "v2")]):
+        subprocess.run([sys.executable, "-m", "dvc", *command, "-q"], cwd=folder, check=True, capture_output=True)
+    git(folder, "add", "data/features/homogeneity/v2.dvc", "params.yaml", ".dvc")
+    git(folder, "commit", "-m", "first")
+    same = gated(folder, {"baseline": "main", "models": ["v2"]})
+    assert same.status == 0 and all("Not shown" in one.reason for one in same.decisions)
+    table = pd.read_csv(folder / "results" / "gate" / "gate.csv")
+    assert table["baseline"].str.fullmatch(r"main \([0-9a-f]{7}\)").all()
+    shutil.rmtree(features / "v2")
+    shutil.copytree(features / "planted", features / "v2")
+    assert gated(folder, {"baseline": "main", "models": ["v2"], "margins": MARGIN}).status == 1
+    other = gated(folder, {"baseline": "main", "models": ["planted"]})
+    assert other.status == 3 and all("main has no features of planted" in one.reason for one in other.decisions)
+
+
+def test_junit_and_summary_take_any_reason() -> None:
+    bad = "a|b <script> \x00\x1b \ud800 \uffff ]]> `x`"
+    made = [Decision(Pair("v2", "toy", "x.y"), outcome, bad) for outcome in Outcome]
+    failure = ET.fromstring(outputs.junit(made, bad)).find(".//failure")
+    assert failure is not None and failure.attrib["message"] == "a|b <script>    ]]> `x`"
+    summary = outputs.summary(made, "a|b <script>", ["a|b\n<script>"])
+    assert all(line.replace("\\|", "").count("|") == 5 for line in summary.splitlines() if line.startswith("| "))
+    assert "<script>" not in summary.replace("\\<script>", "")
+    assert "- a\\|b \\<script>" in summary.splitlines()
+
+
+@pytest.fixture
+def _without_mlflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """track sets MLflow's switches and its store; a test leaves none behind."""
+    before = dict(os.environ)
+    for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
+        monkeypatch.delenv(name)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.mark.usefixtures("_without_mlflow")
+def test_mlflow_is_told_once_and_not_of_other_results(folder: Path) -> None:
+    import mlflow
+
+    def told() -> list[str]:
+        client = mlflow.MlflowClient(tracking_uri=tracking.address(folder))
+        experiment = client.get_experiment_by_name("markedness")
+        found = client.search_runs([experiment.experiment_id], "tags.kind = 'model' and tags.model = 'v2'")
+        return [one.data.tags.get("gate", "") for one in found]
+
+    loaded = write(folder, BLOCK, run=["v2"])
+    said: list[str] = []
+    study.track(loaded, said.append)
+    assert told() == [""]
+    assert gated(folder, BLOCK, run=["v2"]).status == 0
+    for _ in range(2):
+        study.track(loaded, said.append)
+    assert told() == ["passed against v1"]
+    assert said[-2].startswith("track: gate of v2 logged to ") and said[-1] == "track: nothing changed, nothing logged"
+    scores = Store(folder).results("homogeneity", "v2") / "scores.csv"
+    scores.write_text(scores.read_text(encoding="utf-8").replace("names", "Names"), encoding="utf-8")
+    study.track(loaded, said.append)
+    assert sorted(told()) == ["", "passed against v1"], "other results, which the gate has not seen"

@@ -1,0 +1,249 @@
+"""A candidate is passed, failed or inconclusive by the rules of the gate, at their error rates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from markedness.gate.cases import Decision, Outcome, Pair
+from markedness.gate.rules import decide, whole
+from markedness.results import Score
+from markedness.stats.inference import claim, detectable, mean_leave_out, spread
+
+PASSED, FAILED, INCONCLUSIVE = Outcome.PASSED, Outcome.FAILED, Outcome.INCONCLUSIVE
+
+
+def score(values: np.ndarray, worse: int = 1, key: str = "gap.marked") -> Score:
+    """The mean of one value a name; se is sd / sqrt(n)."""
+    names = [f"n{i}" for i in range(len(values))]
+    sampled = spread(mean_leave_out(values), {"name": names})
+    return claim(
+        key, float(values.mean()), sampled, method="names left out", worse=worse, comparable=True,
+        positive="more", negative="less",
+    )  # fmt: skip
+
+
+def names(mean: float, n: int = 20, sd: float = 1.0, seed: int = 0) -> np.ndarray:
+    """Exactly of this mean and standard deviation."""
+    drawn = np.random.default_rng(seed).normal(size=n)
+    return mean + sd * (drawn - drawn.mean()) / drawn.std(ddof=1)
+
+
+def pair(candidate: Score, baseline: Score, margin: float | None = None, model: str = "new") -> Pair:
+    return Pair(model, "toy", candidate.key, candidate, baseline, margin)
+
+
+def one(made: Pair) -> Decision:
+    return decide([made])[0]
+
+
+# ---- margins
+
+
+def test_bounds_of_a_margin_are_those_of_the_paired_t() -> None:
+    candidate, baseline = names(0.3, seed=1), names(0.0, seed=2)
+    made = one(pair(score(candidate), score(baseline), 0.5))
+    d = candidate - baseline
+    assert made.difference == pytest.approx(0.3)
+    assert made.standard_error == pytest.approx(d.std(ddof=1) / math.sqrt(20), rel=1e-6)
+    # One Score: both bounds are at one-sided 5 %.
+    reach = stats.t.ppf(0.95, made.df) * made.standard_error
+    assert (made.low, made.high) == pytest.approx((0.3 - reach, 0.3 + reach))
+
+
+@pytest.mark.parametrize(
+    ("shift", "worse", "outcome"),
+    [
+        (0.0, 1, PASSED), (1.0, 1, FAILED), (0.5, 1, INCONCLUSIVE), (-1.0, 1, PASSED),
+        (0.0, -1, PASSED), (-1.0, -1, FAILED), (1.0, -1, PASSED),
+        (0.0, 0, PASSED), (1.0, 0, FAILED), (-1.0, 0, FAILED), (0.5, 0, INCONCLUSIVE), (-0.5, 0, INCONCLUSIVE),
+    ],
+)  # fmt: skip
+def test_margin_is_kept_exceeded_or_undecided_in_the_direction_that_is_worse(
+    shift: float, worse: int, outcome: Outcome
+) -> None:
+    # se of the difference about 0.1 x sqrt(2 / 20) = 0.03, margin 0.5.
+    candidate, baseline = score(names(shift, sd=0.1, seed=1), worse), score(names(0.0, sd=0.1, seed=2), worse)
+    assert one(pair(candidate, baseline, 0.5)).outcome is outcome
+
+
+def test_fails_of_margins_are_corrected_over_the_scores_of_the_gate() -> None:
+    made = pair(score(names(0.92, seed=1)), score(names(0.0, seed=2)), 0.5)
+    alone = one(made)
+    reach = (0.92 - 0.5) / alone.standard_error
+    assert stats.t.sf(reach, alone.df) == pytest.approx(alone.p)
+    level = 0.05 / alone.p  # so many Scores, and the bound is at the margin
+    few, many = math.floor(level), math.ceil(level)
+    others = [pair(score(names(0.0, seed=9)), score(names(0.0, seed=8)), 5.0) for _ in range(many)]
+    assert decide([made, *others[: few - 1]])[0].outcome is FAILED
+    assert decide([made, *others[: many - 1]])[0].outcome is INCONCLUSIVE
+
+
+def test_inconclusive_margin_says_how_many_clusters_would_decide() -> None:
+    made = one(pair(score(names(0.1, seed=1)), score(names(0.0, seed=2)), 0.2))
+    assert made.outcome is INCONCLUSIVE
+    shift = stats.t.ppf(0.95, made.df)
+    power = stats.nct.sf(shift, made.df, 0.2 / made.standard_error)
+    assert power < 0.8
+    needed = int(made.clusters_needed.split()[1])
+    # With so many names the se is smaller by the root: then the power at a true difference of 0 is 80 %.
+    smaller = made.standard_error * math.sqrt(20 / needed)
+    assert stats.nct.sf(shift, made.df, 0.2 / smaller) == pytest.approx(0.8, abs=0.02)
+    assert f"{made.clusters_needed} would decide" in made.reason and made.clusters_needed.endswith("of 'name'")
+
+
+def test_the_same_answers_pass_any_margin() -> None:
+    same = score(names(0.3))
+    assert one(pair(same, same, 0.001)).outcome is PASSED
+
+
+def test_difference_without_an_interval_is_inconclusive() -> None:
+    few = score(names(0.0, n=4))
+    made = one(pair(few, score(names(0.0, n=4, seed=3)), 5.0))
+    assert made.outcome is INCONCLUSIVE and math.isnan(made.p)
+    nothing = replace(few, estimate=math.nan, lacking="no answers")
+    assert "no answers" in one(pair(nothing, few, 5.0)).reason
+
+
+# ---- no new finding
+
+
+@pytest.mark.parametrize(
+    ("candidate", "baseline", "worse", "outcome"),
+    [
+        (0.0, 0.0, 1, PASSED),          # found in neither
+        (1.0, 0.0, 1, FAILED),          # new
+        (1.0, 1.0, 1, PASSED),          # found before, the same now
+        (2.0, 1.0, 1, FAILED),          # found before, and larger now
+        (0.0, 1.0, 1, PASSED),          # gone
+        (-1.0, 0.0, 1, PASSED),         # found, but for the better
+        (-1.0, 0.0, -1, FAILED),
+        (1.0, 0.0, -1, PASSED),
+        (1.0, 0.0, 0, FAILED),
+        (-1.0, 0.0, 0, FAILED),
+        (-1.0, 1.0, 0, FAILED),         # the opposite of what was found is new
+        (-1.0, -1.0, 0, PASSED),
+    ],
+)  # fmt: skip
+def test_finding_fails_where_it_is_new_or_larger_for_the_worse(
+    candidate: float, baseline: float, worse: int, outcome: Outcome
+) -> None:
+    made = pair(score(names(candidate, seed=1), worse), score(names(baseline, seed=2), worse))
+    assert one(made).outcome is outcome, one(made).reason
+
+
+def test_new_finding_without_a_significant_difference_is_inconclusive_and_says_how_many_would_decide() -> None:
+    # se 0.224: 0.52 is found (t 2.3), 0.4 is not (t 1.8), and the two do not differ.
+    made = one(pair(score(names(0.52, seed=1)), score(names(0.4, seed=2))))
+    assert made.outcome is INCONCLUSIVE and "not found in the baseline" in made.reason
+    assert "would decide at this difference" in made.reason
+
+
+def test_findings_are_corrected_over_the_scores_of_the_gate() -> None:
+    found = pair(score(names(0.55, seed=1)), score(names(-0.6, seed=2)))
+    assert one(found).outcome is FAILED
+    others = [pair(score(names(0.0, seed=9)), score(names(0.0, seed=8))) for _ in range(9)]
+    assert decide([found, *others])[0].outcome is PASSED, "p = .024 x 10 is no finding"
+
+
+def test_too_little_data_or_none_is_inconclusive() -> None:
+    there = score(names(0.0))
+    untested = replace(there, p=math.nan, lacking="it takes 6 clusters")
+    for candidate, baseline, who in ((untested, there, "candidate"), (there, untested, "baseline")):
+        made = one(pair(candidate, baseline))
+        assert made.outcome is INCONCLUSIVE and made.reason.startswith(f"the {who}: Cannot say")
+    made = one(Pair("new", "toy", "gap.marked", reason="not run yet"))
+    assert (made.outcome, made.reason) == (INCONCLUSIVE, "not run yet")
+
+
+# ---- missing answers
+
+
+def lost(made: Score, low: float = math.nan, high: float = math.nan) -> Score:
+    return replace(made, worst_low=low, worst_high=high)
+
+
+@pytest.mark.parametrize("margin", [None, 2.0])
+@pytest.mark.parametrize(("low", "high"), [(math.nan, math.nan), (-3.0, 3.0)])
+def test_pass_that_missing_answers_could_turn_is_inconclusive(margin: float | None, low: float, high: float) -> None:
+    made = pair(score(names(0.0, seed=1)), score(names(0.0, seed=2)), margin)
+    assert one(made).outcome is PASSED
+    assert one(replace(made, candidate=lost(made.candidate, low, high), candidate_missing=True)).outcome is INCONCLUSIVE  # type: ignore[arg-type]
+    # What the baseline lacks can turn a margin, but not make a finding of the candidate.
+    of_baseline = one(replace(made, baseline=lost(made.baseline, low, high), baseline_missing=True))  # type: ignore[arg-type]
+    assert of_baseline.outcome is (PASSED if margin is None and low == -3.0 else INCONCLUSIVE)
+
+
+@pytest.mark.parametrize("margin", [None, 0.5])
+def test_fail_that_missing_answers_could_turn_is_inconclusive(margin: float | None) -> None:
+    candidate, baseline = score(names(3.0, seed=1)), score(names(0.0, seed=2))
+    made = pair(candidate, baseline, margin)
+    assert one(made).outcome is FAILED
+    assert one(replace(made, candidate=lost(candidate, 0.0, 3.5), candidate_missing=True)).outcome is INCONCLUSIVE
+    assert one(replace(made, baseline=lost(baseline, 0.0, 2.9), baseline_missing=True)).outcome is INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("value", "outcome"), [(0.0, PASSED), (3.0, FAILED)])
+@pytest.mark.parametrize("margin", [None, 1.0])
+def test_answer_that_missing_answers_could_not_turn_stands(
+    value: float, outcome: Outcome, margin: float | None
+) -> None:
+    candidate, baseline = score(names(value, seed=1)), score(names(0.0, seed=2))
+    near = lost(candidate, value - 0.05, value + 0.05)
+    assert one(replace(pair(near, baseline, margin), candidate_missing=True)).outcome is outcome
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_missing_answers_count_on_both_sides_where_either_is_worse(side: int) -> None:
+    candidate, baseline = score(names(0.0, seed=1), worse=0), score(names(0.0, seed=2), worse=0)
+    low, high = sorted((0.0, 3.0 * side))
+    for margin in (None, 2.0):
+        made = replace(pair(lost(candidate, low, high), baseline, margin), candidate_missing=True)
+        assert one(made).outcome is INCONCLUSIVE
+
+
+# ---- all of it
+
+
+def test_gate_fails_before_it_is_inconclusive() -> None:
+    def said(*outcomes: Outcome) -> Outcome:
+        return whole([Decision(Pair("new", "toy", "x"), outcome, "") for outcome in outcomes])
+
+    assert said(PASSED, INCONCLUSIVE, FAILED) is FAILED
+    assert said(PASSED, INCONCLUSIVE) is INCONCLUSIVE
+    assert said(PASSED) is PASSED
+
+
+def share(outcome: Outcome, shift: float, margin: float, n: int, worlds: int = 120, keys: int = 3) -> float:
+    """Of gates over several Scores, the first with a margin, whose first is worse by ``shift``."""
+    hits = 0
+    for world in range(worlds):
+        rng = np.random.default_rng([7, world])
+        pairs = []
+        for key in range(keys):
+            level = rng.normal(size=n)  # what a name has in both models
+            candidate, baseline = (level + rng.normal(size=n) for _ in range(2))
+            moved = candidate + (shift if key == 0 else 0.0)
+            pairs.append(pair(score(moved), score(baseline), margin if key == 0 else None))
+        hits += whole(decide(pairs)) is outcome
+    return hits / worlds
+
+
+@pytest.mark.slow
+def test_two_draws_of_one_model_pass_and_a_worsening_of_twice_the_margin_fails_at_the_planned_size() -> None:
+    # se of the difference is sqrt(2 / n). One-sided 5 % / 3 Scores and 80 % power take a shift of 3.19 se at 23 df:
+    # 3.19 x sqrt(2 / n) = 1, n = 20.4, with the smaller df of an estimated variance some more.
+    assert detectable(math.sqrt(2 / 24), 23, 2 * 0.05 / 3) < 1
+    assert share(PASSED, 0.0, 1.0, 24) >= 0.8
+    assert share(FAILED, 0.0, 1.0, 24) <= 0.05
+    assert share(FAILED, 2.0, 1.0, 24) >= 0.8
+
+
+@pytest.mark.slow
+def test_a_candidate_that_is_worse_by_its_margin_passes_in_5_percent_at_most() -> None:
+    passed = share(PASSED, 1.0, 1.0, 12, worlds=400, keys=1)
+    assert stats.binomtest(round(passed * 400), 400, 0.05, alternative="greater").pvalue > 0.001
