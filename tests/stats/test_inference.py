@@ -280,4 +280,4 @@ def test_contrast_with_one_group_that_no_block_has_beside_its_reference_is_over_
         "k", hits, totals, labels, ["b", "c"], "a", rng, cluster="unit", blocks=[blocks]
     )
     assert made.estimate == pytest.approx(0.2, abs=0.01) and made.p < 0.05
-    assert made.over == "b - a" and "not over c" in made.method
+    assert made.over == "b - a" and "not over c" in made.method and "Not over c" in made.caveat

@@ -888,10 +888,9 @@ def contrast_score(
     smallest = math.prod(part.exchange.smallest_p for part in parts)
     null = exchange_test(float(studentised(estimate, error)[0]), draw, draws_needed(family), smallest_p=smallest)
     about.setdefault("n", int(below[used].sum()))
-    return claim(
-        key, float(estimate[0]), found, null if varies else Null(p=1.0), family=family,
-        method=method, **about,
-    )  # fmt: skip
+    shown = null if varies else Null(p=1.0)
+    made = claim(key, float(estimate[0]), found, shown, family=family, method=method, **about)
+    return replace(made, caveat=f"{left[0].upper()}{left[1:]}.") if left else made
 
 
 def studentised(estimate: Floats, error: Floats) -> Floats:

@@ -68,7 +68,7 @@ def test_evaluate_group_that_shares_no_value_with_its_reference_is_not_in_the_he
     )
     for key in ("pd_difference.marked", "noncompliance.difference"):
         assert "Black" not in made.score(key).over and "Asian - White" in made.score(key).over, key
-        assert "not over Black" in made.score(key).method, key
+        assert "not over Black" in made.score(key).method and "Not over Black" in made.score(key).caveat, key
     alone = evaluated(apart[apart["race"].isin(["White", "Black"])], **FEW)
     headline = alone.score("pd_difference.marked")
     assert np.isnan(headline.estimate) and "no name of any marked group" in headline.method

@@ -38,7 +38,8 @@ def test_group_that_shares_no_prompt_with_its_reference_is_not_tested_and_not_in
     for key in ("marked_words.excess", "jsd.excess"):
         assert found[key].over == "woman - man", key
         assert "not tested" in found[key].method and "Black" in found[key].method
-    assert "Black" in found["refusals.difference"].method
+    for key in ("marked_words.excess", "jsd.excess", "refusals.difference"):
+        assert "Black" in found[key].caveat, key
 
 
 def test_no_group_that_shares_a_prompt_leaves_no_headline() -> None:

@@ -93,9 +93,11 @@ def _marked_score(
     over = [one for one in values if np.isfinite(one.estimate) and one.group in known]
     left = [one.group for one in values if one.group not in known]
     made = _difference_score("marked", mean, confidence_level, TESTED)
-    why = f"; not over {', '.join(left)}: {_UNTESTED.format(groups='them')}" if left else ""
-    groups = named_contrasts((one.group, one.reference) for one in over)
-    return replace(made, over=groups, method=made.method + why)
+    made = replace(made, over=named_contrasts((one.group, one.reference) for one in over))
+    if not left:
+        return made
+    why = f"not over {', '.join(left)}: {_UNTESTED.format(groups='them')}"
+    return replace(made, method=f"{made.method}; {why}", caveat=f"{why[0].upper()}{why[1:]}.")
 
 
 def _difference_score(item: str, one: GroupDifference, confidence_level: float, family: int) -> Score:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
     excess = Null(
         null.p, null.mean - null.mean, null.low - null.mean, null.high - null.mean, null.n, null.smallest_p, null.sd
     )
-    return claim(
+    made = claim(
         _KEY, observed - null.mean, units.spread(_influences(grouping, units, by_unit, pairs, differences)), excess,
         family=family,
         method=units.method("labels of requests exchanged within prompt, one-sided").replace("one text", "one request")
@@ -65,6 +66,7 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
         n=len(hits), n_missing=int(hits.sum()), unit="requests", positive=_UNEQUAL,
         over=named_contrasts((g.name, g.references[0][0]) for g in single),
     )  # fmt: skip
+    return replace(made, caveat=f"{left[0].upper()}{left[1:]}.") if left else made
 
 
 def _by_unit(units: Units, hits: Floats) -> Floats:

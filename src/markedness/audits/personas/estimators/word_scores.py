@@ -158,6 +158,10 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
             **_about(corpus, _MORE_BITS, over=groups),
         ),
     ]  # fmt: skip
+    if corpus.untested:  # a reader of the number alone must not take it for one of these groups
+        headline = [
+            replace(one, caveat=f"Not over all groups, {_untested(corpus, corpus.untested)}.") for one in headline
+        ]
     return headline, _group_scores(corpus, params, rng, counts, bits, clustered, (joint, drawn))
 
 
@@ -170,7 +174,7 @@ def _untested(corpus: Corpus, groups: Sequence[Group], axis: str | None = None) 
         parts.append("no prompt has texts of the group and of what it is compared with: " + ", ".join(apart))
     if few:
         parts.append("cannot be found at this size, with so few texts: " + ", ".join(few))
-    return "not tested, " + "; ".join(parts)
+    return f"not tested: {'; '.join(parts)}"
 
 
 def _group_scores(
