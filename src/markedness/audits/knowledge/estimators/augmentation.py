@@ -71,7 +71,7 @@ def _contrast(part: pd.DataFrame, side: pd.Series, crawls: Crawls) -> dict[str, 
         found.unstack().reindex(index=index, columns=columns).fillna(0.0).to_numpy(dtype=float)
         for found in (by_cell.sum(), by_cell.count())
     )
-    compared = Part(["with", "without"], Cells(sums, counts), [0], 1)
+    compared = Part(Cells(sums, counts), [0], 1)
     score = crawls.claim("augmentation.class", gap([compared]), counts.T > 0, 1)
     mean_with, mean_without = compared.cells.means()[0]
     u, p_published = published_rank_test(part["toxicity"], side)

@@ -130,12 +130,12 @@ class Crawls:
 class Part(NamedTuple):
     """The subjects of one class that a gap compares."""
 
-    subjects: list[str]
-    """Of the class."""
     cells: Cells
     marked: list[int]
     """Subjects with values."""
     unmarked: int
+    subjects: Sequence[str] = ()
+    """Of the class."""
 
     @property
     def there(self) -> list[NDArray[np.bool_]]:
@@ -172,7 +172,7 @@ def parts(classes: Sequence[SubjectClass], measure: Measure, subject: int | None
         cells = one.cells(measure)
         marked = [place for place in one.marked if subject in (None, place) and cells.n[place]]
         if marked and cells.n[one.unmarked]:
-            found.append(Part(one.subjects, cells, marked, one.unmarked))
+            found.append(Part(cells, marked, one.unmarked, one.subjects))
     return found
 
 
