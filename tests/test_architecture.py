@@ -31,7 +31,7 @@ ALLOWED = {
     "lm": {"lm", "plugins", "records", "credentials", "text_scores"},
     "naming": {"records", "results"},
     "params": {"audits", "lm", "naming", "records", "sizes", "store", "strict_yaml", "credentials"},
-    "sizes": set(),
+    "sizes": {"audits"},
     "strict_yaml": {"records", "credentials"},
     "files": {"records"},
     "tables": {"records"},

@@ -13,6 +13,8 @@ from markedness.gate_cli import gate
 from markedness.ledger_cli import ledger_app
 from markedness.lm.progress import tell
 from markedness.material_cli import corpora_app, model_app, names_app
+from markedness.params_cli import params_app
+from markedness.plan_cli import plan_command
 from markedness.records import AuditError
 
 app = typer.Typer(
@@ -33,13 +35,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-params_app = typer.Typer(help="Look at params.yaml.", no_args_is_help=True)
 app.add_typer(params_app, name="params")
 app.command()(gate)
 app.add_typer(corpora_app, name="corpora")
 app.add_typer(model_app, name="model")
 app.add_typer(names_app, name="names")
 app.add_typer(ledger_app, name="ledger")
+app.command("plan")(plan_command)
 
 Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.", show_default=False)]
 NamedAudit = Annotated[str, typer.Option("--audit", help="The audit, named: as dvc.yaml calls it.", show_default=False)]
@@ -225,32 +227,6 @@ def replicate(
     made = study.replicate(loaded, first, second)
     if output is not None:
         Store(loaded.root).write_csv(output, made.table)
-
-
-@params_app.command("check")
-def check(params: ParamsFile = DEFAULT) -> None:
-    """Check params.yaml, and the prices, stimuli and corpus files it names: one line per fault, exit status 2."""
-    loaded = _load(params)
-    from markedness import doctor
-    from markedness.params import ParamsError
-
-    findings = list(doctor.without_requests(loaded, loaded.run))
-    if faults := [f"{loaded.path.name}: {one.subject}: {one.sentence}" for one in findings if one.level == "fault"]:
-        raise ParamsError("\n".join(faults))
-    for one in [one for one in findings if one.level == "warning"]:
-        tell(str(one))
-    for audit in loaded.audits:
-        tell(f"{audit}: {loaded.sizes[audit]}")
-    tell(f"{loaded.path}: {len(loaded.audits)} audits, {len(loaded.run)} models to run, no faults")
-
-
-@params_app.command("resolve")
-def resolve(params: ParamsFile = DEFAULT) -> None:
-    """Write what each audit asks, once its size has filled in what its generate block leaves out: data/settings."""
-    loaded = _load(params)
-    from markedness.pipeline import write_settings
-
-    write_settings(loaded)
 
 
 @app.command("doctor")

@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -209,14 +210,31 @@ def price_of(params: Params, model: str) -> Price | None:
     return Price(input=0, output=0) if name is None else params.prices.get(name) or params.prices.get(model)
 
 
-def forecast(params: Params, audit: str, model: str, say: Report = tell) -> None:
+@dataclass(frozen=True)
+class Forecast:
+    """What generate would ask."""
+
+    total: int = 0
+    """Requests of the rounds that are known."""
+    known: int = 0
+    """Of these, in the ledger."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    """At most."""
+    money: str = "0"
+    rounds: int = 0
+    later_rounds: bool = False
+    """Whether there may be rounds that depend on answers."""
+
+
+def forecast(params: Params, audit: str, model: str, say: Report = tell) -> Forecast:
     """Report what generate would ask and what it would cost; nothing is asked or written."""
     store = Store(params.root)
     config = params.model(model)
     if isinstance(config, CorpusModel):
         say(f"{audit} {model}: 0 requests, the texts exist already")
         corpus_rows(params, store, audit, model, say)
-        return
+        return Forecast()
     language_model = load_model(params, audit, model)
     total = known = unsupported = tokens_in = tokens_out = number = 0
     with ledgers.opened(params, audit, model, say) as ledger:
@@ -241,6 +259,7 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> None
     )
     if known < total:
         say(f"{audit} {model}: up to round {number}; prompts of later rounds, if any, depend on its answers")
+    return Forecast(total, known, tokens_in, tokens_out, money, number, known < total)
 
 
 def _all_rows(asked: Rounds, served: Counter[tuple[str | None, str | None]]) -> Iterator[dict[str, Any]]:

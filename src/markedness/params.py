@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from markedness import strict_yaml
-from markedness.audits import AUDITS, SIZES, STAGES, spec
+from markedness.audits import AUDITS, STAGES, spec
 from markedness.credentials import carries_a_secret, hide, secret_places
 from markedness.lm import backends
 from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, TransformersModel
 from markedness.naming import axes_faults, model_fault, repeated
 from markedness.records import FIELD_FAULT, AuditError, Axes, Strict
-from markedness.sizes import AuditSize, differences, filled
+from markedness.sizes import AuditSize, sized
 from markedness.store import Store
 
 _BLOCK = ("size", "axes", *STAGES)
@@ -159,6 +159,17 @@ def load(path: Path | str = "params.yaml") -> Params:
         raw = strict_yaml.read(path)
     except strict_yaml.YamlFileError as error:
         raise ParamsError(str(error)) from error
+    return _checked(path, raw)
+
+
+def resized(params: Params, audit: str, size: str) -> Params:
+    """The same params with one audit at another size; what its generate block says still wins."""
+    block = params.raw.get(audit) or {}
+    return _checked(params.path, {**params.raw, audit: {**block, "size": size}})
+
+
+def _checked(path: Path, raw: dict[str, Any]) -> Params:
+    """Params from the content of the file; ParamsError with one line per fault."""
     faults: list[str] = []
     top = {key: value for key, value in raw.items() if key not in AUDITS}
     unknown = [key for key in top if key not in _Study.model_fields]
@@ -188,7 +199,7 @@ def load(path: Path | str = "params.yaml") -> Params:
         if not isinstance(block, dict):
             faults.append(f"{audit}: expected a mapping with {', '.join(_BLOCK)}")
             continue
-        block, sizes[audit], fault = _sized(audit, block, raw.get("size"))
+        block, sizes[audit], fault = sized(audit, block, raw.get("size"), spec(audit))
         faults += [fault] if fault else []
         faults += _audit(audit, block, stages)
     if not faults:
@@ -263,21 +274,6 @@ def _reads(path: Path, output: Path) -> bool:
         return True
     pattern, parts = Path(os.path.normpath(path)).parts, output.parts
     return len(pattern) >= len(parts) and all(map(fnmatch.fnmatchcase, parts, pattern))
-
-
-def _sized(audit: str, block: dict[str, Any], of_all: object) -> tuple[dict[str, Any], AuditSize, str]:
-    """An audit's block with its generate filled in by its size; that size; what is wrong with it, or ""."""
-    own, known = block.get("size"), spec(audit).sizes
-    if own is not None and own not in SIZES:
-        return block, AuditSize(), f"{audit}.size: '{own}' is not a size; one of {', '.join(SIZES)}, or null"
-    if own is not None and not known:
-        return block, AuditSize(), f"{audit}.size: the audit has no sizes; set null and say all in {audit}.generate"
-    size = of_all if own is None else own
-    given = {} if block.get("generate") is None else block["generate"]
-    if not isinstance(size, str) or size not in known or not isinstance(given, dict):
-        return block, AuditSize(), ""
-    made = filled(given, known[size], spec(audit).params("generate"))
-    return {**block, "generate": made}, AuditSize(size, tuple(differences(made, known[size]))), ""
 
 
 def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]) -> list[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeGuard, get_args, get_origin
+from typing import Any, TypeGuard, get_args, get_origin
 
 from pydantic import BaseModel
+
+from markedness.audits.base import SIZES, AuditSpec
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,21 @@ class AuditSize:
         if not self.name:
             return "no size"
         return f"size {self.name}" + (f" but for {', '.join(self.but_for)}" if self.but_for else "")
+
+
+def sized(audit: str, block: dict[str, Any], of_all: object, spec: AuditSpec) -> tuple[dict[str, Any], AuditSize, str]:
+    """An audit's block with its generate filled in by its size; that size; what is wrong with it, or ""."""
+    own, known = block.get("size"), spec.sizes
+    if own is not None and own not in SIZES:
+        return block, AuditSize(), f"{audit}.size: '{own}' is not a size; one of {', '.join(SIZES)}, or null"
+    if own is not None and not known:
+        return block, AuditSize(), f"{audit}.size: the audit has no sizes; set null and say all in {audit}.generate"
+    size = of_all if own is None else own
+    given = {} if block.get("generate") is None else block["generate"]
+    if not isinstance(size, str) or size not in known or not isinstance(given, dict):
+        return block, AuditSize(), ""
+    made = filled(given, known[size], spec.params("generate"))
+    return {**block, "generate": made}, AuditSize(size, tuple(differences(made, known[size]))), ""
 
 
 def filled(block: Mapping[str, object], sized: Mapping[str, object], kind: type[BaseModel]) -> dict[str, object]:

@@ -1,0 +1,219 @@
+"""What a study would ask, cost and find, before anything is asked: requests by size, and the smallest effects."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from markedness import audits
+from markedness.audits.base import SIZES
+from markedness.generation import Forecast, forecast
+from markedness.lm.ledger import summary
+from markedness.lm.progress import Report, tell
+from markedness.params import Params, ParamsError, resized
+from markedness.reporting.results import Result, read
+from markedness.results import NAN, Score
+from markedness.stats.inference import POWER, redetected
+from markedness.store import Store
+
+SEED = 2026
+N_DRAWS = 5
+"""Worlds whose median stands for the audit at a size."""
+PLAN_COLUMNS = ("audit", "size", "score", "smallest_effect", "clusters", "from")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An effect that should be found."""
+
+    audit: str
+    key: str
+    effect: float
+
+    @classmethod
+    def parse(cls, text: str, chosen: Sequence[str]) -> Wanted:
+        """From AUDIT.KEY=VALUE: "homogeneity.pd_difference.marked=0.05".
+
+        Raises
+        ------
+        ParamsError
+            Naming what the text should look like, the audits or the keys.
+        """
+        name, equals, value = text.partition("=")
+        audit, _, key = name.partition(".")
+        try:
+            effect = abs(float(value))
+        except ValueError:
+            effect = NAN
+        if not equals or not key or not effect > 0 or not math.isfinite(effect):
+            raise ParamsError(f"--detect {text}: write AUDIT.KEY=VALUE, as in homogeneity.pd_difference.marked=0.05")
+        if audit not in chosen:
+            raise ParamsError(f"--detect {text}: '{audit}' is not among the audits planned: {', '.join(chosen)}")
+        known = audits.spec(audit).headline
+        if key not in known:
+            raise ParamsError(f"--detect {text}: {audit} has no headline score '{key}'; it has {', '.join(known)}")
+        return cls(audit, key, effect)
+
+
+def plan(
+    params: Params, model: str, chosen: Sequence[str] = (), sizes: Sequence[str] = (), detect: Sequence[str] = (),
+    power: float = POWER, say: Report = tell,
+) -> pd.DataFrame:  # fmt: skip
+    """Print what each audit would ask and find at each size; nothing is asked or written.
+
+    Parameters
+    ----------
+    model
+        A key of models: whose ledger, prices and finished results count.
+    chosen, sizes
+        Audits and sizes; by default all of params.yaml, and all that the audit has.
+    detect
+        Effects as AUDIT.KEY=VALUE: at which size, or with how many clusters, they would be found.
+    power
+        Probability with which the smallest effect is found, in (0, 1).
+
+    Returns
+    -------
+    DataFrame
+        `PLAN_COLUMNS`: ``smallest_effect`` in the unit of the Score at its correction (NaN: none can be named),
+        ``clusters`` as "factor n", ``from``: what the variance comes from.
+
+    Raises
+    ------
+    ParamsError
+        When an audit, size, effect or power is not what it should be.
+    """
+    if not 0 < power < 1:
+        raise ParamsError(f"--power {power}: a probability between 0 and 1")
+    chosen = list(chosen) or list(params.audits)
+    if unknown := [name for name in chosen if name not in params.audits]:
+        raise ParamsError(f"plan: '{unknown[0]}' is not an audit of params.yaml; it has {', '.join(params.audits)}")
+    if unknown := [size for size in sizes if size not in SIZES]:
+        raise ParamsError(f"--size {unknown[0]}: one of {', '.join(SIZES)}")
+    wanted = [Wanted.parse(text, chosen) for text in detect]
+    store = Store(params.root)
+    rows = []
+    for audit in chosen:
+        spec = audits.spec(audit)
+        offered = [size for size in (sizes or SIZES) if size in spec.sizes] if spec.sizes else [""]
+        if not offered:
+            say(f"{audit}: has no such size")
+        finished = _finished(params, store, audit, model)
+        for size in offered:
+            sized = resized(params, audit, size) if size else params
+            asked = forecast(sized, audit, model, lambda _: None)
+            say(f"{audit}, {sized.sizes[audit]}: {_requests(asked, store, audit, model)}")
+            found = smallest_effects(params, audit, size, finished, power)
+            rows += [(audit, size, *row) for row in found]
+            for row in found:
+                say(f"  {row[0]}: {_effect(row[1], power)}{f' ({row[2]})' if row[2] else ''}")
+            if found:
+                say(f"  variance: {found[0][3]}")
+    table = pd.DataFrame(rows, columns=list(PLAN_COLUMNS))
+    for one in wanted:
+        say(_needed(one, table[table["audit"].eq(one.audit) & table["score"].eq(one.key)], power))
+    return table
+
+
+def smallest_effects(
+    params: Params, audit: str, size: str, finished: tuple[str, Result] | None, power: float = POWER
+) -> list[tuple[str, float, str, str]]:
+    """(key, smallest effect, clusters, source) of each headline Score that has a test.
+
+    The audit's world with an effect as the paper reports it says how the error falls with the size; where there is a
+    finished result of the present size, its error over that of the world at this size scales it.
+    """
+    worlds = median_scores(audit, size)
+    if not worlds:
+        return []
+    model, result = finished or ("", None)
+    now = params.sizes[audit]
+    same = median_scores(audit, now.name) if result is not None and now.name and not now.but_for else {}
+    made = []
+    for key in audits.spec(audit).headline:
+        if key not in worlds:
+            continue
+        score, own = worlds[key], result.score(key) if result is not None and key in same else None
+        scale = own.detectable / same[key].detectable if own is not None and own.detectable > 0 else NAN
+        value = redetected(score, score.family, power) * (scale if math.isfinite(scale) else 1.0)
+        clusters = ", ".join(f"{factor} {n}" for factor, n in score.clusters.items())
+        made.append((key, value, clusters, math.isfinite(scale)))
+    from_run = any(scaled for *_, scaled in made)
+    source = f"results of {model} at size {now.name}, carried over by the audit's planted world" if from_run else (
+        "the audit's planted world alone (docs/calibration.md); run a small study first to have this model's own"
+    )  # fmt: skip
+    return [(key, value, clusters, source) for key, value, clusters, _ in made]
+
+
+_MEDIANS: dict[tuple[str, str], dict[str, Score]] = {}
+
+
+def median_scores(audit: str, size: str) -> dict[str, Score]:
+    """Headline key -> the Score of median ``detectable`` among those of a few draws of the planted world."""
+    if (audit, size) not in _MEDIANS:
+        _MEDIANS[audit, size] = _drawn(audit, size)
+    return _MEDIANS[audit, size]
+
+
+def _drawn(audit: str, size: str) -> dict[str, Score]:
+    spec = audits.spec(audit)
+    if spec.worlds is None or spec.scores is None or not size:
+        return {}
+    found: dict[str, list[Score]] = {}
+    world = max(spec.worlds(size), key=lambda one: len(one.planted))
+    settings = spec.params("evaluate")(**world.params)
+    for draw in range(N_DRAWS):
+        rng = np.random.default_rng([SEED, zlib.crc32(f"{audit}/{size}".encode()), draw])
+        for score in spec.scores(world.draw(rng), settings, rng):
+            if score.key in spec.headline and math.isfinite(score.detectable):
+                found.setdefault(score.key, []).append(score)
+    return {key: sorted(scores, key=lambda one: one.detectable)[len(scores) // 2] for key, scores in found.items()}
+
+
+def _finished(params: Params, store: Store, audit: str, model: str) -> tuple[str, Result] | None:
+    """Results of this model, else of another one that is no corpus: their variance is the best guess there is."""
+    for name in dict.fromkeys((model, *params.run)):
+        found = read(store, audit, name, audits.spec(audit).card)
+        if found is not None and found.measured:
+            return name, found
+    return None
+
+
+def _requests(asked: Forecast, store: Store, audit: str, model: str) -> str:
+    """Requests, tokens, cost and time in words."""
+    text = f"{asked.total:,} requests, {asked.known:,} of them in the ledger, {asked.total - asked.known:,} to be asked"
+    if asked.later_rounds:
+        text += f" in round {asked.rounds} (later rounds depend on its answers)"
+    text += f"; about {asked.tokens_in:,} tokens in, at most {asked.tokens_out:,} out; cost {asked.money}"
+    known = summary(store.ledger_path(audit, model))
+    if known is not None and known.first and known.last and known.answers > 1:
+        seconds = (known.last - known.first).total_seconds() / known.answers * (asked.total - asked.known)
+        text += f"; about {max(1, round(seconds / 60)):,} min at the pace of the answers so far" if seconds > 0 else ""
+    return text
+
+
+def _effect(value: float, power: float) -> str:
+    if not math.isfinite(value):
+        return "no effect can be named that would be found"
+    return f"an effect of {value:.3g} or more is found with {power:.0%} probability"
+
+
+def _needed(one: Wanted, rows: pd.DataFrame, power: float) -> str:
+    """At which size an effect is found, or how many clusters it takes."""
+    subject = f"{one.audit}.{one.key} = {one.effect:g} with {power:.0%} probability"
+    known = rows[rows["smallest_effect"].notna()]
+    if known.empty:
+        return f"{subject}: cannot be planned, none of these sizes has a smallest effect for it"
+    enough = known[known["smallest_effect"] <= one.effect]
+    if len(enough):
+        return f"{subject}: found at size {enough['size'].iloc[0]} ({enough['clusters'].iloc[0]})"
+    best = known.sort_values("smallest_effect").iloc[0]
+    factor = (float(best["smallest_effect"]) / one.effect) ** 2
+    parts = [part.rsplit(" ", 1) for part in str(best["clusters"]).split(", ") if part]
+    named = ", ".join(f"{factor_name} {math.ceil(int(n) * factor):,}" for factor_name, n in parts)
+    return f"{subject}: not at these sizes; it takes about {factor:.1f} times the clusters of {best['size']} ({named})"

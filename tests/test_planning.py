@@ -1,0 +1,98 @@
+"""What plan says of requests and effects before anything is asked."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from markedness import params, planning
+from markedness.params import ParamsError
+from markedness.stats.inference import detectable
+from markedness.store import Store
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped study, to be asked of the control that is blind."""
+    folder = tmp_path_factory.mktemp("plan")
+    content = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    content |= {"run": ["control-none"], "audits": ["homogeneity"]}
+    (folder / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    shutil.copytree(ROOT / "data" / "stimuli", folder / "data" / "stimuli")
+    return folder / "params.yaml"
+
+
+def plan(path: Path, **asked: object) -> tuple[pd.DataFrame, list[str]]:
+    said: list[str] = []
+    return planning.plan(params.load(path), "control-none", say=said.append, **asked), said  # type: ignore[arg-type]
+
+
+def test_plan_has_requests_and_smallest_effects_of_every_size_and_asks_nothing(study: Path) -> None:
+    table, said = plan(study)
+    assert [line.split(":")[0] for line in said if "requests" in line] == [
+        f"homogeneity, size {size}" for size in ("quick", "standard", "paper")
+    ]
+    assert "640 requests, 0 of them in the ledger, 640 to be asked" in said[0] and "cost at most" in said[0]
+    effects = table[table["score"].eq("pd_difference.marked")].set_index("size")["smallest_effect"]
+    assert effects["quick"] > effects["standard"] > effects["paper"] > 0
+    assert not Store(study.parent).table_path("generations", "homogeneity", "control-none").exists()
+
+
+def test_wanted_effect_names_the_first_size_that_finds_it_or_the_clusters_it_takes(study: Path) -> None:
+    table, _ = plan(study, sizes=["quick"])
+    smallest = table.set_index("score")["smallest_effect"]["pd_difference.marked"]
+    _, said = plan(study, sizes=["quick"], detect=[f"homogeneity.pd_difference.marked={smallest * 1.01}"])
+    assert said[-1].endswith("found at size quick (name 40)")
+    _, said = plan(study, sizes=["quick"], detect=[f"homogeneity.pd_difference.marked={smallest / 2}"])
+    assert "it takes about 4.0 times the clusters of quick (name 160)" in said[-1]
+
+
+def test_more_power_takes_a_larger_effect_in_the_ratio_of_the_t_quantiles(study: Path) -> None:
+    usual, _ = plan(study, sizes=["quick"])
+    sure, _ = plan(study, sizes=["quick"], power=0.95)
+    ratio = sure["smallest_effect"] / usual["smallest_effect"]
+    df = 1e6  # about: names are many
+    expected = detectable(1.0, df, 0.025, 0.95) / detectable(1.0, df, 0.025, 0.8)
+    assert ratio.iloc[0] == pytest.approx(expected, abs=0.03)
+
+
+def test_variance_of_a_finished_run_scales_the_plan(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone, said = plan(study, sizes=["quick"])
+    assert "planted world alone" in said[-1]
+    loaded = params.load(study)
+    world = planning.median_scores("homogeneity", "quick")["pd_difference.marked"]
+
+    class Finished:
+        def score(self, key: str) -> object:
+            return type("S", (), {"detectable": 3 * world.detectable if key == world.key else math.nan})()
+
+    found = planning.smallest_effects(loaded, "homogeneity", "quick", ("m", Finished()))  # type: ignore[arg-type]
+    by_key = {key: value for key, value, *_ in found}
+    first = alone.set_index("score")["smallest_effect"]
+    assert by_key["pd_difference.marked"] == pytest.approx(3 * first["pd_difference.marked"])
+    assert by_key["noncompliance.difference"] == pytest.approx(first["noncompliance.difference"])
+    assert "results of m at size quick" in found[0][3]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"detect": ["homogeneity.pd_difference.marked"]}, "write AUDIT.KEY=VALUE"),
+        ({"detect": ["homogeneity.pd_difference.marked=x"]}, "write AUDIT.KEY=VALUE"),
+        ({"detect": ["homogeneity.no.such=1"]}, "homogeneity has no headline score 'no.such'"),
+        ({"detect": ["guise.strength.covert=1"]}, "'guise' is not among the audits planned: homogeneity"),
+        ({"chosen": ["guise"]}, "'guise' is not an audit of params.yaml"),
+        ({"sizes": ["huge"]}, "one of quick, standard, paper"),
+        ({"power": 1.0}, "a probability between 0 and 1"),
+    ],
+)
+def test_wrong_use_of_plan_is_one_sentence(study: Path, asked: dict[str, object], said: str) -> None:
+    with pytest.raises(ParamsError, match=said):
+        plan(study, **asked)
