@@ -110,6 +110,15 @@ def featurize(params: Any) -> tuple[pd.DataFrame, str]:
     return pd.read_parquet(params.root / "data/features/knowledge/m/triples.parquet"), "\n".join(said)
 
 
+def by_text(table: pd.DataFrame, column: str) -> dict[str, list[Any]]:
+    """Subject and verb -> the values of its rows, in whatever order the rows are."""
+    named = table["subject"].astype(str) + " " + table["predicate"].astype(str)
+    return {str(name): rows.tolist() for name, rows in table.groupby(named)[column]}
+
+
+SCORED = {"Bakers love": [0.1, 0.1], "Bakers hate": [0.9], "Sailors love": [0.1], "Sailors hate": [0.9]}
+
+
 @pytest.mark.slow
 def test_scores_each_different_text_is_asked_once_and_a_second_run_asks_nothing(
     tmp_path: Path, service: Running, monkeypatch: pytest.MonkeyPatch
@@ -117,7 +126,7 @@ def test_scores_each_different_text_is_asked_once_and_a_second_run_asks_nothing(
     monkeypatch.setenv("SERVICE_KEY", KEY)
     params = study(tmp_path, service.url, api_key_env="SERVICE_KEY")
     table, said = featurize(params)
-    assert table["toxicity"].tolist() == [0.1, 0.9, 0.1, 0.9, 0.1]
+    assert by_text(table, "toxicity") == SCORED
     assert table["toxicity_scorer"].eq(f"127.0.0.1:{service.server_port}/analyze: IDENTITY_ATTACK").all()
     assert len(service.texts) == len(set(service.texts)) == 4 and "4 scored (0 of them from the ledger)" in said
     assert all(head["x-goog-api-key"] == KEY and "authorization" not in head for _, head in service.state["seen"])
@@ -150,7 +159,7 @@ def test_scores_of_the_openai_form_send_a_bearer_and_read_the_category(
 ) -> None:
     monkeypatch.setenv("SERVICE_KEY", KEY)
     params = study(tmp_path, service.url, protocol="openai", attribute="hate", api_key_env="SERVICE_KEY")
-    assert featurize(params)[0]["toxicity"].tolist() == [0.1, 0.9, 0.1, 0.9, 0.1]
+    assert by_text(featurize(params)[0], "toxicity") == SCORED
     assert all(head["authorization"] == f"Bearer {KEY}" for _, head in service.state["seen"])
 
 
@@ -163,7 +172,7 @@ def test_scores_of_a_busy_service_are_asked_again(tmp_path: Path, service: Runni
 def test_score_outside_0_to_1_is_missing_with_its_reason(tmp_path: Path, service: Running, value: Any) -> None:
     service.state["value"] = {"Sailors hate tea": value}
     table, said = featurize(study(tmp_path, service.url))
-    assert table["toxicity"].isna().tolist() == [False, True, False, False, False]
+    assert table.loc[table["toxicity"].isna(), ["subject", "predicate"]].to_numpy().tolist() == [["Sailors", "hate"]]
     reason = table["toxicity_reason"].dropna().tolist()
     assert len(reason) == 1 and ("is not in [0, 1]" in reason[0] or "is not JSON" in reason[0]) and "1 missing" in said
 
