@@ -15,7 +15,7 @@ from markedness import audits, generation, params, pipeline
 from markedness.naming import axes_faults
 from markedness.params import Params
 from markedness.records import GENERATION_COLUMNS, Axis, Features, FeatureTables, Status, Value
-from markedness.results import SCORE_COLUMNS, Evaluation
+from markedness.results import SCORE_COLUMNS, Evaluation, VerdictKind, verdict
 from markedness.store import Store
 
 pytestmark = pytest.mark.slow
@@ -184,6 +184,18 @@ def test_metrics_hold_the_headline_of_the_card(study: Study) -> None:
     table = study.store.read_csv(written.with_name("scores.csv"))
     assert tuple(table.columns) == SCORE_COLUMNS and table["key"].is_unique
     assert table.loc[table["headline"], "key"].tolist() == list(headline)
+
+
+def test_planted_headline_answers_in_sentences_that_name_the_direction(study: Study) -> None:
+    made = {score.key: score for score in study.evaluate().scores}
+    tested = [made[key] for key in study.spec.headline if key in made and made[key].family]
+    assert tested and study.spec.missing_key in {score.key for score in tested}
+    for score in tested:
+        answer = verdict(score)
+        assert score.positive and answer.sentence.endswith("."), score.key
+        # what is one-sided claims nothing of the other side, and more of it is worse
+        assert score.negative or score.worse == 1 or score.key == study.spec.missing_key, score.key
+    assert any(verdict(score).kind is VerdictKind.FOUND for score in tested)
 
 
 def test_scores_alone_are_those_of_the_evaluation(study: Study) -> None:
