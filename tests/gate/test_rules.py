@@ -127,6 +127,7 @@ def test_difference_without_an_interval_is_inconclusive() -> None:
         (-1.0, 0.0, 0, FAILED),
         (-1.0, 1.0, 0, FAILED),         # the opposite of what was found is new
         (-1.0, -1.0, 0, PASSED),
+        (1.0, 2.0, 0, PASSED),          # nearer to the null than it was
     ],
 )  # fmt: skip
 def test_finding_fails_where_it_is_new_or_larger_for_the_worse(
@@ -134,6 +135,23 @@ def test_finding_fails_where_it_is_new_or_larger_for_the_worse(
 ) -> None:
     made = pair(score(names(candidate, seed=1), worse), score(names(baseline, seed=2), worse))
     assert one(made).outcome is outcome, one(made).reason
+
+
+def test_failed_finding_says_whether_it_is_new() -> None:
+    def reason(before: float) -> str:
+        return one(pair(score(names(2.0, seed=1), 0), score(names(before, seed=2), 0))).reason
+
+    assert "; new: 0.01 in the baseline" in reason(0.01) and "; new: -1 in the baseline" in reason(-1.0)
+    assert "; found in the baseline, too, and larger now: 1 in the baseline" in reason(1.0)
+
+
+def test_significance_of_a_difference_is_corrected_over_the_scores_of_the_gate() -> None:
+    # Found whatever the correction; the difference has a p that is significant alone, not over 10 Scores.
+    made = pair(score(names(1.0, seed=1)), score(names(0.5, sd=1.2, seed=2)))
+    assert 0.005 < one(made).p < 0.05
+    others = [pair(score(names(0.0, seed=9)), score(names(0.0, seed=8))) for _ in range(9)]
+    assert one(made).outcome is FAILED and decide([made, *others])[0].outcome is INCONCLUSIVE
+    assert "after correction over 10 scores" in decide([made, *others])[0].reason
 
 
 def test_new_finding_without_a_significant_difference_is_inconclusive_and_says_how_many_would_decide() -> None:
@@ -185,6 +203,17 @@ def test_fail_that_missing_answers_could_turn_is_inconclusive(margin: float | No
     assert one(made).outcome is FAILED
     assert one(replace(made, candidate=lost(candidate, 0.0, 3.5), candidate_missing=True)).outcome is INCONCLUSIVE
     assert one(replace(made, baseline=lost(baseline, 0.0, 2.9), baseline_missing=True)).outcome is INCONCLUSIVE
+
+
+def test_ends_of_what_is_missing_must_be_found_as_the_estimate_is() -> None:
+    # Without its missing answers the candidate may be at 0: no finding, however far the baseline is on the other side.
+    candidate, baseline = score(names(3.0, seed=1)), score(names(-3.0, seed=2))
+    assert one(pair(candidate, baseline)).outcome is FAILED
+    assert one(replace(pair(lost(candidate, 0.0, 3.0), baseline), candidate_missing=True)).outcome is INCONCLUSIVE
+    # Found in both; with its missing answers the baseline may be at 0.4, t 1.8: then the finding would be new.
+    candidate, baseline = score(names(0.6, seed=1)), score(names(0.6, seed=2))
+    assert one(pair(candidate, baseline)).outcome is PASSED
+    assert one(replace(pair(candidate, lost(baseline, 0.4, 0.6)), baseline_missing=True)).outcome is INCONCLUSIVE
 
 
 @pytest.mark.parametrize(("value", "outcome"), [(0.0, PASSED), (3.0, FAILED)])

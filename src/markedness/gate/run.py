@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from markedness import audits
+from markedness.compare import Comparison
 from markedness.gate import outputs
 from markedness.gate.cases import Decision, Outcome, Pair
 from markedness.gate.rules import decide, whole
@@ -70,7 +71,10 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
     models = _candidates(params, settings)
     for audit in settings.audits or params.audits:
         for model in models:
-            of_audit, sentences = _pairs(params, settings, audit, model, _features(store, audit, model), before)
+            tables = {model: _features(store, audit, model), settings.baseline: before(audit, model)}
+            compared = comparison(params, audit, tables)
+            margins, without = settings.margins.get(audit, {}), settings.without.get(audit, [])
+            of_audit, sentences = pairs_of(compared, model, settings.baseline, margins, without)
             pairs += of_audit
             left_out += sentences
     if not pairs:
@@ -151,34 +155,37 @@ def _baseline(params: Params, name: str) -> tuple[str, Callable[[str, str], Feat
     return label, features
 
 
-def _pairs(
-    params: Params, settings: GateParams, audit: str, model: str, candidate: Features,
-    before: Callable[[str, str], Features],
-) -> tuple[list[Pair], list[str]]:  # fmt: skip
-    """The pairs of one audit and candidate, and what is not looked at."""
-    spec = audits.spec(audit)
-    margins, without = settings.margins.get(audit, {}), settings.without.get(audit, [])
-    keys = [key for key in spec.headline if key not in without]
+def pairs_of(
+    compared: Comparison, model: str, baseline: str, margins: Mapping[str, float], without: Sequence[str] = ()
+) -> tuple[list[Pair], list[str]]:
+    """The pairs of one audit, of two of its models, and sentences on the headline Scores that are not looked at.
+
+    Parameters
+    ----------
+    margins
+        Key -> by how much the Score may be worse.
+    without
+        Keys that are not looked at.
+    """
+    audit, missing_key = compared.audit, audits.spec(compared.audit).missing_key
+    keys = [key for key in compared.headline if key not in without]
     left_out = [f"{audit} {key}: left out by gate.without" for key in without]
-    tables = {model: candidate, settings.baseline: before(audit, model)}
-    scored = comparison(params, audit, tables).paired(model, settings.baseline)
+    scored = compared.paired(model, baseline)
     if isinstance(scored, Unsupported):
         return [Pair(model, audit, key, margin=margins.get(key), reason=scored.reason) for key in keys], left_out
-    first, second = scored.first, scored.second
-    lost = [_is_lost(scores.get(spec.missing_key)) for scores in (first, second)]
+    lost = [_is_lost(scores.get(missing_key)) for scores in (scored.first, scored.second)]
     pairs = []
     for key in keys:
-        one, other = first.get(key), second.get(key)
-        margin = margins.get(key)
+        one, other, margin = scored.first.get(key), scored.second.get(key), margins.get(key)
         if why := _not_gated(one, other, margin):
             left_out.append(f"{audit} {key}: {why}")
         elif one is None or other is None:
-            name = model if one is None else settings.baseline
+            name = model if one is None else baseline
             pairs.append(Pair(model, audit, key, margin=margin, reason=f"{name} has no such score"))
         elif reason := scored.unlike.get(key):
             pairs.append(Pair(model, audit, key, margin=margin, reason=reason))
         else:
-            missing = [key != spec.missing_key and is_lost for is_lost in lost]
+            missing = [key != missing_key and is_lost for is_lost in lost]
             pairs.append(Pair(model, audit, key, one, other, margin, "", *missing))
     return pairs, left_out
 
