@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.documents import BLOCK, NOT_RUN, PAGES, Block, Study, blocks, merged, small
+from tests.documents import AXES, BLOCK, NOT_RUN, PAGES, Block, Study, blocks, merged, small
 from tests.servers.openai_server import Server
 
 ROOT = Path(__file__).parents[1]
@@ -127,6 +127,14 @@ def guise_files(folder: Path) -> None:
 SCRIPTED = {"backend": "scripted", "rule": "planted"}
 OVERRIDES: dict[str, dict[str, Any]] = {
     "compare-versions.md": {"audits": ["homogeneity"], "run": ["my-model-1", "my-model-2"]},
+    "gate-a-release.md": {
+        "audits": ["homogeneity"],
+        "run": ["my-model-1", "my-model-2"],
+        "homogeneity": {
+            "axes": AXES,
+            "generate": {"cues": ["sports", "music"], "names_per_group": 16, "samples": 3},
+        },
+    },
     "probe-guises.md": {"models": {"my-model": SCRIPTED}, "audits": ["guise"]},
 }
 """What makes a page's study small, beyond `tests.documents.SMALL`."""
