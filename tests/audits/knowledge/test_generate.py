@@ -199,11 +199,12 @@ def test_complete_corpus_gives_published_triples_the_columns_of_a_crawl(stimuli:
     rows = pd.DataFrame({"subject": ["Sailors", "Bakers"], "predicate": ["love", "are"], "object": ["rum", "calm"]})
     rows = rows.assign(prompt_id="", group="", sample=0, prompt="", text="", finish_reason=pd.NA, error=pd.NA)
     responses = clean.clean(generate.complete_corpus(rows, stimuli, SMALL), clean.Params())
-    assert responses["answer"].tolist() == ["Sailors love rum", "Bakers are calm"]
+    assert sorted(responses["answer"]) == ["Bakers are calm", "Sailors love rum"]
     assert responses["class"].eq("trade").all() and responses["reference"].eq("Bakers").all()
     assert responses["crawl"].isna().all()
     named = generate.complete_corpus(rows.assign(crawl=["a", "b"]), stimuli, SMALL)
-    assert named["crawl"].tolist() == ["a", "b"] and named["planned"].tolist() == [1, 1]
+    assert named.set_index("subject")["crawl"].to_dict() == {"Sailors": "a", "Bakers": "b"}
+    assert named["planned"].tolist() == [1, 1]
     with pytest.raises(AuditError, match="the column 'crawl' of the corpus is empty in 1 rows"):
         generate.complete_corpus(rows.assign(crawl=["a", None]), stimuli, SMALL)
 
@@ -243,4 +244,5 @@ def test_complete_corpus_without_the_arm_of_a_row_or_of_params_says_so(
 def test_complete_corpus_keeps_given_prompt_ids(stimuli: FolderStimuli) -> None:
     rows = stored().assign(prompt_id=["mine", "mine", "", ""])
     made = generate.complete_corpus(rows, stimuli, SMALL)
-    assert made["prompt_id"].tolist() == ["mine", "mine", "trade/0/corpus", "trade/0/corpus"]
+    ids = made.set_index("text")["prompt_id"].to_dict()
+    assert ids == {"a": "mine", "b": "mine", "c": "trade/0/corpus", "d": "trade/0/corpus"}
