@@ -188,7 +188,7 @@ def _requests(asked: Forecast, store: Store, audit: str, model: str) -> str:
     """Requests, tokens, cost and time in words."""
     text = f"{asked.total:,} requests, {asked.known:,} of them in the ledger, {asked.total - asked.known:,} to be asked"
     if asked.later_rounds:
-        text += f" in round {asked.rounds} (later rounds depend on its answers)"
+        text += f" up to round {asked.rounds} (later rounds, if any, depend on its answers)"
     text += f"; about {asked.tokens_in:,} tokens in, at most {asked.tokens_out:,} out; cost {asked.money}"
     known = summary(store.ledger_path(audit, model))
     if known is not None and known.first and known.last and known.answers > 1:
