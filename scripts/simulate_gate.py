@@ -22,7 +22,7 @@ from markedness.audits.annotation import worlds as annotation
 from markedness.audits.homogeneity import worlds as homogeneity
 from markedness.compare import Comparison
 from markedness.gate.cases import Decision
-from markedness.gate.rules import decide, whole
+from markedness.gate.rules import POWER, decide, whole
 from markedness.gate.run import pairs_of
 from markedness.records import FeatureTables
 from markedness.results import Score
@@ -85,7 +85,7 @@ def main() -> None:
     for world in range(min(worlds, 40)):
         made = gate("homogeneity", pilot, pilot, equal, world + 10_000)
         one = next(d for d in made if d.pair.key == KEY)
-        needed.append((detectable(one.standard_error, one.df, 2 * ALPHA / len(made)) / margin) ** 2)
+        needed.append((detectable(one.standard_error, one.df, 2 * ALPHA / len(made), POWER) / margin) ** 2)
     names = math.ceil(EQUAL.names * float(np.mean(needed)))
     print(f"margin {margin:.3f}; {names} names a group needed", flush=True)
     planned = replace(EQUAL, names=names)
