@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from markedness import params, planning
+from markedness import audits, params, planning
 from markedness.params import ParamsError
 from markedness.stats.inference import detectable
 from markedness.store import Store
@@ -96,3 +96,19 @@ def test_variance_of_a_finished_run_scales_the_plan(study: Path, monkeypatch: py
 def test_wrong_use_of_plan_is_one_sentence(study: Path, asked: dict[str, object], said: str) -> None:
     with pytest.raises(ParamsError, match=said):
         plan(study, **asked)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("audit", audits.AUDITS)
+def test_every_audit_is_planned_from_a_world_of_the_size_itself(audit: str) -> None:
+    quick, larger = planning.median_scores(audit, "quick"), planning.median_scores(audit, "standard")
+    assert quick and set(quick) <= set(larger)
+    for key, score in quick.items():
+        assert score.n <= larger[key].n, key
+
+
+def test_annotation_at_quick_is_planned_with_its_forty_pairs_of_names() -> None:
+    found = planning.median_scores("annotation", "quick")
+    assert found["dialect_gap.positive"].clusters == {"pair": 12}
+    assert found["gap.positive"].clusters["vignette"] <= 40
+    assert found["gap.positive"].n == 40 * 2  # two favourable tasks

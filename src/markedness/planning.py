@@ -22,6 +22,8 @@ from markedness.stats.inference import POWER, redetected
 from markedness.store import Store
 
 SEED = 2026
+PLANTED = "planted"
+"""Name of the world that has what the size asks for, with the paper's effects; without it nothing can be planned."""
 N_DRAWS = 5
 """Worlds whose median stands for the audit at a size."""
 PLAN_COLUMNS = ("audit", "size", "score", "smallest_effect", "clusters", "from")
@@ -165,7 +167,9 @@ def _drawn(audit: str, size: str) -> dict[str, Score]:
     if spec.worlds is None or spec.scores is None or not size:
         return {}
     found: dict[str, list[Score]] = {}
-    world = max(spec.worlds(size), key=lambda one: len(one.planted))
+    world = next((one for one in spec.worlds(size) if one.name == PLANTED), None)
+    if world is None:
+        return {}
     settings = spec.params("evaluate")(**world.params)
     for draw in range(N_DRAWS):
         rng = np.random.default_rng([SEED, zlib.crc32(f"{audit}/{size}".encode()), draw])

@@ -65,7 +65,7 @@ class World:
     """A scripted model at the level of features, whose truth is known: what ``markedness calibrate`` draws."""
 
     name: str
-    """Short: "names_vary"."""
+    """Short: "names_vary". From "planted" a study of the size is planned."""
     about: str
     """One sentence: what varies, what is fixed in every draw, how many of each."""
     draw: Callable[[np.random.Generator], FeatureTables]

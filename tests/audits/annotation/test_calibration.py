@@ -59,7 +59,7 @@ def test_yes_bias_of_all_marked_names_is_a_gap_but_not_a_specific_one() -> None:
 
 
 def test_paper_sized_dialect_gaps_are_found_in_every_draw() -> None:
-    found = measured(WORLDS["planted"], 3)
+    found = measured(WORLDS["planted_3000_pairs"], 3)
     for key in ("dialect_gap.positive", "dialect_gap_size.excess"):
         assert all(score.p_adjusted <= 0.05 for score in found[key])
 

@@ -85,9 +85,15 @@ def worlds(size: str = "quick") -> Sequence[World]:
 
     crossed = setting(300)
     study = "The default study" if size == "quick" else f"{asked:,} pairs of names and {texts} of each kind of text"
-    # At size quick the power of the paper's own size is drawn, which no small study has.
-    planted = {"pairs": 3000, "texts": 20} if size == "quick" else {}
-    of_planted = "its 3,000 pairs of names and all pairs of texts" if size == "quick" else study
+    planted = {"gaps": NAME_GAPS, "name": 0.03, "name_task": 0.03, "dialect_gaps": DIALECT_GAPS}
+    found = ("gap_size.excess", "gap_size.specific", "dialect_gap.positive", "dialect_gap_size.excess")
+    # A small study has little of the power that the paper's own size has, so both are drawn.
+    of_the_paper = [
+        _world(
+            "planted_3000_pairs", "The same gaps, with the paper's 3,000 pairs of names and all pairs of texts.",
+            setting(**planted, pairs=3000, texts=20), (MISSING,), found,
+        )
+    ] if size == "quick" else []  # fmt: skip
     return [
         _world("blind", f"{study}: texts, names and tasks differ, groups do not.", setting(), every),
         _world(
@@ -116,11 +122,8 @@ def worlds(size: str = "quick") -> Sequence[World]:
             "missing_by_group", "Marked texts lack 40 % of the judgments, unmarked ones 10 %; answers do not differ.",
             setting(120, missing=(0.4, 0.1), missing_name=0.05), (*OF_NAMES, *OF_DIALECT),
         ),
-        _world(
-            "planted", f"The paper's significant gaps, with {of_planted}.",
-            setting(gaps=NAME_GAPS, name=0.03, name_task=0.03, dialect_gaps=DIALECT_GAPS, **planted),
-            (MISSING,), ("gap_size.excess", "gap_size.specific", "dialect_gap.positive", "dialect_gap_size.excess"),
-        ),
+        _world("planted", f"The paper's significant gaps. {study}.", setting(**planted), (MISSING,), found),
+        *of_the_paper,
     ]  # fmt: skip
 
 
