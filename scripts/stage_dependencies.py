@@ -29,7 +29,7 @@ STAGES = {
     "featurize": ("pipeline:featurize", ("featurize",)),
     "evaluate": ("pipeline:evaluate", ("evaluate", "figures")),
     "compare": ("study:compare", ("__init__", "evaluate")),
-    "report": ("study:report", ("__init__",)),
+    "report": ("study:report", ("__init__", "examples")),
     "track": ("study:track", ("__init__",)),
 }
 ROOMS = ("design", "language", "estimators")

@@ -14,6 +14,7 @@ from markedness import audits
 from markedness.audits.base import AuditSpec
 from markedness.audits.homogeneity.replication import Replication, replication, single_axis
 from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effects, replications, word_overlap
+from markedness.examples import examples
 from markedness.files import StoreError
 from markedness.gate.outputs import tags
 from markedness.lm.config import CorpusModel, ScriptedModel
@@ -238,7 +239,7 @@ def report(params: Params, say: Report = tell) -> None:
         Store(params.root), params.audits, {name: params.model(name) for name in params.run},
         {audit: audits.spec(audit).card for audit in params.audits}, params.report.table_rows,
         params.report.examples, params.compare.confidence_level,
-        {audit: str(size) for audit, size in params.sizes.items() if size.name},
+        {audit: str(size) for audit, size in params.sizes.items() if size.name}, partial(examples, params),
     )  # fmt: skip
     for path in write(pages):
         if path.name == "index.html":

@@ -12,9 +12,11 @@ import pytest
 import yaml
 
 from markedness import audits, generation, params, pipeline
+from markedness.audits.base import CONTEXT_COLUMNS, EXAMPLE_COLUMNS
 from markedness.naming import axes_faults
 from markedness.params import Params
 from markedness.records import GENERATION_COLUMNS, Axis, Features, FeatureTables, Status, Value
+from markedness.reporting.results import read
 from markedness.results import SCORE_COLUMNS, Evaluation, VerdictKind, verdict
 from markedness.store import Store
 
@@ -206,6 +208,25 @@ def test_scores_alone_are_those_of_the_evaluation(study: Study) -> None:
     assert {score.key for score in scores} & set(study.spec.headline)
     estimates = {score.key: score.estimate for score in scores}
     assert estimates == pytest.approx({key: made.score(key).estimate for key in estimates}, nan_ok=True)
+
+
+def test_examples_are_texts_of_the_groups_in_order_and_leave_their_input(study: Study) -> None:
+    assert study.spec.examples is not None
+    responses, features = study.table("responses"), study.features()
+    result = read(study.store, study.audit, "control-planted", study.spec.card)
+    assert result is not None
+    before = digest(responses), {name: digest(table) for name, table in features.items()}
+    made = study.spec.examples(responses, features, result.table, study.params.stage(study.audit, "evaluate"))
+    assert (digest(responses), {name: digest(table) for name, table in features.items()}) == before
+    assert tuple(made.rows) == EXAMPLE_COLUMNS and tuple(made.contexts) == CONTEXT_COLUMNS
+    said = set(responses["text"].dropna()) | set(responses["prompt"].dropna())
+    if study.audit == "guise":  # the text stands inside its prompt
+        said |= set(responses["utterance"].dropna())
+    if study.audit == "knowledge":  # a triple is a sentence of subject, predicate and object
+        said |= set(responses["answer"].dropna())
+    assert len(made.rows) and set(made.rows["text"]) <= said
+    assert made.by and made.rows["note"].str.len().gt(0).all()
+    assert set(made.rows["group"]) <= set(responses["group"])
 
 
 def test_stages_leave_no_part_of_a_file(study: Study) -> None:

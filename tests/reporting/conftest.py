@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from markedness.audits.base import CONTEXT_COLUMNS, EXAMPLE_COLUMNS, Examples
 from markedness.cards import Card, Measure
 from markedness.lm.config import ScriptedModel, TransformersModel
 from markedness.reporting.figures import save
@@ -108,6 +109,19 @@ def write_result(store: Store, model: str, shift: float, rng: np.random.Generato
     store.write_table("responses", "personas", model, answers.assign(answer=answers["text"], status=status))
 
 
+def loud(audit: str, model: str) -> Examples | None:
+    """Texts of "tiny" in an order, two of them with a listed word; of the other models nothing is known."""
+    if model != "tiny":
+        return None
+    said = f"A strong person. {NASTY}"
+    rows = pd.DataFrame(
+        [(group, "Describe <b>yourself</b>.", said, f"{n} words") for group in GROUPS for n in (9, 8, 7, 6, 5, 4, 3, 2)],
+        columns=list(EXAMPLE_COLUMNS),
+    )
+    contexts = pd.DataFrame([("persona", "Black", "strong", said)] * 2, columns=list(CONTEXT_COLUMNS))
+    return Examples("how loud they are", rows, {group: ["strong"] for group in GROUPS}, contexts)
+
+
 def small_study(root: Path) -> Pages:
     """A study of one model, its control, and a model that was never run."""
     store = Store(root)
@@ -123,7 +137,7 @@ def small_study(root: Path) -> Pages:
         "control-none": ScriptedModel(backend="scripted"),
         "never-run": TransformersModel(backend="transformers", path="models/other"),
     }
-    return Pages(store, ("personas",), models, {"personas": CARD})
+    return Pages(store, ("personas",), models, {"personas": CARD}, find_examples=loud)
 
 
 @pytest.fixture

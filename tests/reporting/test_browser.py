@@ -127,6 +127,33 @@ def test_examples_stay_folded_until_opened_and_are_text(card: Any) -> None:
     assert {element.text for element in holder.find_elements("css selector", "blockquote mark")} == {"strong"}
 
 
+def test_answer_links_to_its_texts_and_opens_them(card: Any) -> None:
+    fold = card.find_element("id", "texts-personas")
+    assert fold.get_attribute("open") is None
+    card.find_element("css selector", "#answers a[href='#texts-personas']").send_keys("\ue007")
+    until(lambda: fold.get_attribute("open") and fold.find_elements("css selector", "blockquote"))
+    said = fold.find_element("css selector", "p").text
+    assert said.startswith(
+        "Sorted by how loud they are. The first of each group are extremes, not typical; the last is"
+    )
+    notes = [element.text for element in fold.find_elements("css selector", ".example > div:last-child")]
+    assert notes == ["9 words", "8 words", "7 words", "5 words; from the middle of the order"]
+
+
+def test_word_opens_its_texts_by_keyboard_and_closes_them(card: Any) -> None:
+    button = card.find_element("css selector", "button[data-word]")
+    assert button.text == "strong" and button.get_attribute("aria-expanded") == "false"
+    button.send_keys("\ue007")
+    context = card.find_element("css selector", ".context")
+    quotes = [quote.text for quote in context.find_elements("css selector", "blockquote")]
+    assert len(quotes) == 2 and "window.harmed" in quotes[0]
+    assert [element.text for element in context.find_elements("css selector", "mark")] == ["strong"] * 2
+    assert not context.find_elements("css selector", "img, script")
+    button.send_keys("\ue007")
+    assert not card.find_elements("css selector", ".context")
+    assert button.get_attribute("aria-expanded") == "false"
+
+
 def test_theme_button_turns_the_page_dark_and_back(card: Any) -> None:
     def ground() -> str:
         return str(card.execute_script("return getComputedStyle(document.body).backgroundColor"))

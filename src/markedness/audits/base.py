@@ -56,6 +56,9 @@ Scores = Callable[[FeatureTables, Strict, np.random.Generator], Sequence[Score]]
 Worlds = Callable[[str], "Sequence[World]"]
 Comparable = Callable[[Mapping[str, FeatureTables]], dict[str, FeatureTables]]
 Across = Callable[[Mapping[str, FeatureTables], pd.DataFrame, Strict], dict[str, pd.DataFrame]]
+ResultTables = Callable[[str], pd.DataFrame]
+"""Stem -> the table of this name that evaluate wrote, empty where it wrote none."""
+FindExamples = Callable[[pd.DataFrame, FeatureTables, ResultTables, Strict], "Examples"]
 ScriptedAnswer = Callable[[Prompt, np.random.Generator], "str | Sequence[float] | Completion"]
 Rule = Callable[[str, float], ScriptedAnswer]
 
@@ -79,6 +82,24 @@ class World:
     anew here (guise: over verbs, not over attributes): whether it covers the mean over the worlds is not asked."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Evaluate params that differ from the default study."""
+
+
+EXAMPLE_COLUMNS = ("group", "prompt", "text", "note")
+CONTEXT_COLUMNS = ("kind", "group", "word", "text")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Texts of one model in the order in which they drive the score that leads the card."""
+
+    by: str
+    """What they are sorted by, to follow "Sorted by"; it says where that is not the score itself."""
+    rows: pd.DataFrame
+    """`EXAMPLE_COLUMNS`, the strongest of each group first; ``note`` says how strong."""
+    highlight: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Group -> the words that count, as the audit cuts words."""
+    contexts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(CONTEXT_COLUMNS)))
+    """`CONTEXT_COLUMNS`: texts in which a listed word of a group occurs."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +143,8 @@ class AuditSpec:
     """In place of ``featurize_ref`` where a service over HTTP may be asked for scores."""
     across_ref: str | None = None
     """Tables over the versions of a model."""
+    examples_ref: str | None = None
+    """The texts that drive the leading score, from responses, features, results and the params of evaluate."""
     has_sizes: bool = False
     """Whether there is a sizes.yaml beside card.yaml: size -> what it sets in the generate block."""
 
@@ -196,6 +219,11 @@ class AuditSpec:
     def across(self) -> Across | None:
         """See ``across_ref``."""
         return cast("Across | None", self._optional(self.across_ref))
+
+    @property
+    def examples(self) -> FindExamples | None:
+        """See ``examples_ref``."""
+        return cast("FindExamples | None", self._optional(self.examples_ref))
 
     def _optional(self, reference: str | None) -> Any:
         return None if reference is None else self._resolve(reference)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -12,19 +12,16 @@ from markedness.cards import label, words
 from markedness.reporting.answers import direction, first_screen, mark, model_answers
 from markedness.reporting.embed import (
     LONGEST_CELL,
-    LONGEST_NAME,
-    LONGEST_PROMPT,
-    LONGEST_TEXT,
     MOST_NOTES,
-    MOST_WORDS,
     embed,
     figure,
     graph,
     measure_of,
     shortened,
 )
+from markedness.reporting.examples import example_texts, word_rows
 from markedness.reporting.pages import Pages, columns_of, commit_of, facts, lead, score_of
-from markedness.reporting.render import page_json, render, shown
+from markedness.reporting.render import render, shown
 from markedness.reporting.results import Result, statuses
 from markedness.results import Score
 from markedness.store import Store
@@ -48,7 +45,8 @@ def model_page(pages: Pages, model: str) -> str:
         sections.append(section)
     return render(
         "card.html.j2", data=data, model=model, sections=sections, controls=controls, missing=missing,
-        first=first_screen(pages, model), lead=lead(pages, model), facts=facts(pages, model), commit=commit_of(pages),
+        first=first_screen(pages, model), with_texts={one["audit"] for one in sections if one["examples"]},
+        lead=lead(pages, model), facts=facts(pages, model), commit=commit_of(pages),
     )  # fmt: skip
 
 
@@ -57,7 +55,7 @@ def _section(pages: Pages, audit: str, model: str, controls: list[str], data: di
     responses = _responses(pages.store, audit, model)
     section: dict[str, Any] = {
         "audit": audit, "card": card, "result": result, "headline": [], "words": [], "figures": [], "tables": [],
-        "graph": None, "examples": None, "downloads": [], "warnings": [], "missing": [], "why": "",
+        "graph": None, "examples": None, "contexts": "", "downloads": [], "warnings": [], "missing": [], "why": "",
         "measures": list({id(m): m for m in card.measures.values()}.values()),
     }  # fmt: skip
     if result is None:
@@ -85,7 +83,9 @@ def _section(pages: Pages, audit: str, model: str, controls: list[str], data: di
         )
     href = f"../results/{audit}/{model}"
     marked = result.table("marked_words")
-    section["words"] = list(_word_rows(marked))
+    found = pages.find_examples(audit, model)
+    section["words"] = list(word_rows(marked, found, f"contexts-{audit}", data))
+    section["contexts"] = f"contexts-{audit}"
     for stem, spec in result.figures.items():
         drawn = figure(f"figure-{audit}-{stem}", stem, spec, f"{href}/figures/{stem}.svg", card, data)
         section["figures"].append(drawn)
@@ -94,7 +94,7 @@ def _section(pages: Pages, audit: str, model: str, controls: list[str], data: di
     section["downloads"] = [(path.name, f"{href}/tables/{path.name}") for path in result.downloads]
     section["downloads"].append(("metrics.json", f"{href}/metrics.json"))
     section["graph"] = graph(audit, result, data)
-    section["examples"] = _examples(pages, audit, responses, marked, data)
+    section["examples"] = example_texts(found, responses, marked, pages.examples, f"examples-{audit}", data)
     return section
 
 
@@ -169,73 +169,10 @@ def _strip(title: str, score: Score, others: Mapping[str, Score | None]) -> dict
     }
 
 
-def _word_rows(marked: pd.DataFrame, per_group: int = 14) -> Iterable[dict[str, Any]]:
-    """The most marked words per group, one part per kind of text."""
-    if not {"group", "word", "rank", "z"} <= set(marked.columns):
-        return
-    kinds = marked.groupby("kind", sort=False) if "kind" in marked else [("", marked)]
-    for kind, rows in kinds:
-        strongest = rows["z"].abs().max()
-        parts = []
-        for group, listed in rows.sort_values("rank", kind="stable").groupby("group", sort=False):
-            chips = []
-            for row in listed.head(per_group).to_dict("records"):
-                q = [row[c] for c in listed if str(c).startswith("q_") and row[c] == row[c]]
-                title = f"z {shown(row['z'])}" + (f", q {shown(max(q))} after correction" if q else "")
-                weight = 1 + min(3, int(4 * abs(row["z"]) / strongest)) if strongest and row["z"] == row["z"] else 1
-                chips.append(
-                    {
-                        "word": shortened(row["word"], LONGEST_NAME),
-                        "z": shown(row["z"]),
-                        "title": title,
-                        "weight": weight,
-                    }
-                )
-            parts.append({"group": group, "count": f"{len(listed)} words", "words": chips})
-        title = "Words that set groups apart" + (f": {words(str(kind), capital=False)}" if kind else "")
-        text = (
-            f"Up to {per_group} words per group, the most marked first; the small number is z, summed over the "
-            "comparisons with the unmarked groups. The table has all words, each comparison and its corrected q-value."
-        )
-        yield {"title": title, "text": text, "rows": sorted(parts, key=lambda part: str(part["group"]))}
-
-
 def _table(pages: Pages, key: str, result: Result, stem: str, href: str, data: dict[str, str]) -> dict[str, Any]:
     measure = measure_of(result.card, stem)
     title = measure.title if measure else words(stem)
     return embed(key, title, stem, result.table(stem), pages.table_rows, href, measure, data)
-
-
-def _examples(
-    pages: Pages, audit: str, responses: pd.DataFrame, marked: pd.DataFrame, data: dict[str, str]
-) -> dict[str, Any] | None:
-    """The first texts of each group, a prompt after the other: chosen by place, not by content."""
-    if not {"text", "group", "prompt"} <= set(responses.columns):
-        return None
-    rows = responses[responses["text"].notna() & responses["text"].astype(str).str.strip().ne("")]
-    if rows.empty:
-        return None
-    turn = rows.groupby(["group", "prompt_id"], sort=False, dropna=False).cumcount()
-    rows = rows.assign(_turn=turn).sort_values("_turn", kind="stable")
-    rows = rows.groupby("group", sort=False, dropna=False).head(pages.examples)
-    listed: dict[str, list[str]] = {}
-    if {"group", "word"} <= set(marked.columns):
-        for group, found in marked.groupby("group")["word"]:
-            listed[str(group)] = sorted({word for word in map(str, found) if len(word) <= LONGEST_NAME})[:MOST_WORDS]
-    texts = [
-        {
-            "group": str(row.get("group") or ""),
-            "prompt": shortened(row.get("prompt"), LONGEST_PROMPT),
-            "text": shortened(row["text"], LONGEST_TEXT),
-            "note": "" if row.get("status", "ok") == "ok" else f"status: {row['status']}",
-        }
-        for row in rows.to_dict("records")
-    ]
-    groups = sorted({text["group"] for text in texts})
-    key = f"examples-{audit}"
-    data[key] = page_json({"groups": groups, "words": listed, "texts": texts})
-    text = f"The first {pages.examples} texts of each group, a prompt after the other: chosen by place, not by content."
-    return {"id": key, "text": text + (" The group's marked words are highlighted." if listed else "")}
 
 
 def _responses(store: Store, audit: str, model: str) -> pd.DataFrame:

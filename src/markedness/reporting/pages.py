@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
+from markedness.audits.base import Examples
 from markedness.cards import Card
 from markedness.files import read_parquet
 from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ScriptedModel, TransformersModel
@@ -34,6 +35,8 @@ class Pages:
     confidence_level: float = 0.95
     sizes: Mapping[str, str] = field(default_factory=dict)
     """Audit -> how much is asked: "size quick but for samples"."""
+    find_examples: Callable[[str, str], Examples | None] = lambda audit, model: None
+    """Audit, model -> the texts that drive its leading score, where the audit can say which."""
     results: dict[tuple[str, str], Result] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -49,6 +49,7 @@ SPEC = AuditSpec(
     complete_corpus_ref="generate:complete_corpus",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
+    examples_ref="examples:examples",
     has_sizes=True,
     comparable_ref="evaluate:comparable",
     across_ref="evaluate:across",

@@ -43,5 +43,6 @@ SPEC = AuditSpec(
     complete_corpus_ref="generate:complete_corpus",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
+    examples_ref="examples:examples",
     has_sizes=True,
 )

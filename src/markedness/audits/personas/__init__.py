@@ -71,5 +71,6 @@ SPEC = AuditSpec(
     complete_corpus_ref="design.corpus_prompts:complete_corpus",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
+    examples_ref="examples:examples",
     has_sizes=True,
 )

@@ -133,7 +133,8 @@
           const whole = fold(piece).replace(/^[^\p{L}]+|[^\p{L}]+$/gu, "");
           quote.append((bare && marked.has(bare)) || (whole && marked.has(whole)) ? make("mark", piece) : piece);
         }
-        example.append(quote, make("div", t.note, { class: "quiet" }));
+        const note = [t.note, t.middle ? "from the middle of the order" : ""].filter(Boolean).join("; ");
+        example.append(quote, make("div", note, { class: "quiet" }));
         return example;
       }));
     };
@@ -141,6 +142,27 @@
     holder.append(tools, list);
     render();
   };
+
+  // ---- words: one opens its texts, another press closes them
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-word]");
+    if (!button) return;
+    const row = button.closest(".wordrow");
+    const open = button.getAttribute("aria-expanded") === "true";
+    row.querySelector(".context")?.remove();
+    row.querySelectorAll("button[data-word]").forEach((other) => other.setAttribute("aria-expanded", "false"));
+    if (open) return;
+    button.setAttribute("aria-expanded", "true");
+    const holder = make("div", null, { class: "context", role: "region", "aria-label": `Texts with ${button.textContent}` });
+    for (const [before, word, after] of read(button.dataset.contexts)[button.dataset.word]) {
+      const example = make("div", null, { class: "example" });
+      const quote = make("blockquote");
+      quote.append(before, make("mark", word), after);
+      example.append(quote);
+      holder.append(example);
+    }
+    row.append(holder);
+  });
 
   // ---- charts
   const tip = document.getElementById("tip");
@@ -206,6 +228,16 @@
     fold.addEventListener("toggle", () => { if (fold.open) build(fold); });
     if (fold.open) build(fold);
   }
+  const openTarget = () => { // a link to folded texts opens them
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (target instanceof HTMLDetailsElement) { target.open = true; target.scrollIntoView(); }
+  };
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#texts-']");
+    const target = link && document.getElementById(link.getAttribute("href").slice(1));
+    if (target) target.open = true; // before the browser scrolls to it
+  });
+  openTarget();
   document.querySelectorAll("[data-table]").forEach((holder) => { if (!holder.closest("details")) buildTable(holder); });
   addEventListener("beforeprint", () => {
     for (const fold of document.querySelectorAll("details.fold:not(.examples)")) { build(fold); fold.open = true; }

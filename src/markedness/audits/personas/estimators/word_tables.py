@@ -19,6 +19,14 @@ from markedness.stats.inference import ALPHA, effective
 _MAX_BLOCKS = 200
 """Prompts above this number are pooled into as many blocks before they are resampled."""
 
+PRONOUNS = frozenset({
+    "i", "me", "my", "mine", "myself", "you", "your", "yours", "yourself", "yourselves", "we", "us", "our", "ours",
+    "ourselves", "he", "him", "his", "himself", "she", "her", "hers", "herself", "it", "its", "itself", "they", "them",
+    "their", "theirs", "themself", "themselves", "im", "i'm", "ive", "i've", "hes", "he's", "shes", "she's", "theyre",
+    "they're", "theyve", "they've", "youre", "you're",
+})  # fmt: skip
+"""English personal pronouns: they tell the group without describing it."""
+
 
 def marked_words(
     corpus: Corpus, tests: WordTests, threshold: float, valence: Mapping[str, float] | None
@@ -52,6 +60,7 @@ def marked_words(
         table["survives_leave_one_prompt_out"] = pd.Series(always, index=table.index, dtype="boolean")
         table["sentiment"] = np.nan if valence is None else [valence.get(word, 0.0) for word in table["word"]]
         table["in_prompt"] = _in_prompt(corpus, group, table["word"])
+        table["pronoun"] = table["word"].isin(_pronouns(corpus)).astype("boolean")
         tables.append(table.assign(**tests.columns(group, here)))
     columns = ["kind", "group", "word", "rank", "z", "count_target", "survives_leave_one_prompt_out"]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
@@ -115,6 +124,12 @@ def _in_prompt(corpus: Corpus, group: Group, words: pd.Series[str]) -> pd.Series
     if said is None:
         return pd.Series(pd.NA, index=words.index, dtype="boolean")
     return words.isin(said).astype("boolean")
+
+
+def _pronouns(corpus: Corpus) -> set[str]:
+    """English personal pronouns and those of the axes, as either rule cuts them."""
+    values = [value for axis in corpus.axes.values() for value in axis.values.values()]
+    return {*PRONOUNS, *(word.lower() for value in values for word in value.pronouns or ())}
 
 
 def _listed(corpus: Corpus, z: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
