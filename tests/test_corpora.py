@@ -95,7 +95,7 @@ def test_pins_of_an_unknown_prefix_is_an_error(tmp_path: Path) -> None:
 
 def test_every_shipped_pin_is_the_file_of_the_studies(shared: Path) -> None:
     root = Path(__file__).parents[1]
-    files = list((shared / "corpora").rglob("*.csv"))
+    files = [path for kind in ("csv", "txt") for path in (shared / "corpora").rglob(f"*.{kind}")]
     known = {hashlib.md5(path.read_bytes()).hexdigest() for path in files}
     assert {pin.md5 for pin in corpora.pins(root)} <= known
 

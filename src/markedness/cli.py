@@ -275,7 +275,10 @@ def literature(params: ParamsFile = Path("literature.yaml")) -> None:
     made = lit.agreements(loaded.root)
     page = lit.write(Store(loaded.root), made)
     for a in made:
-        tell(f"{a.publication}, table {a.table} ({a.model}): {a.agreeing} of {a.n} cells agree ({a.rule})")
+        place = a.table if a.table[0].islower() else f"table {a.table}"
+        tell(f"{a.publication}, {place} ({a.model}): {a.agreeing} of {a.n} cells agree ({a.rule})")
+    for row in lit.per_paper(made).itertuples():
+        print(f"{row.publication}: {row.agree:,} of {row.cells:,} cells of {row.tables} tables and sections agree")
     print(f"report: {page}")
     if failed:
         print(f"{failed} studies could not be run; 'markedness corpora get' fetches their data", file=sys.stderr)
