@@ -114,10 +114,8 @@ def loud(audit: str, model: str) -> Examples | None:
     if model != "tiny":
         return None
     said = f"A strong person. {NASTY}"
-    rows = pd.DataFrame(
-        [(group, "Describe <b>yourself</b>.", said, f"{n} words") for group in GROUPS for n in (9, 8, 7, 6, 5, 4, 3, 2)],
-        columns=list(EXAMPLE_COLUMNS),
-    )
+    listed = [(group, "Describe <b>yourself</b>.", said, f"{n} words") for group in GROUPS for n in range(9, 1, -1)]
+    rows = pd.DataFrame(listed, columns=list(EXAMPLE_COLUMNS))
     contexts = pd.DataFrame([("persona", "Black", "strong", said)] * 2, columns=list(CONTEXT_COLUMNS))
     return Examples("how loud they are", rows, {group: ["strong"] for group in GROUPS}, contexts)
 
