@@ -82,6 +82,11 @@ def label(key: str, card: Card) -> str:
     return f"{title}: {words(item, capital=False)}" if item else title
 
 
+def count(n: int, noun: str) -> str:
+    """A number with its noun: "1 word", "1,200 words"."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def words(name: str, capital: bool = True) -> str:
     """A column or key as words."""
     spaced = name.replace("_", " ").strip()

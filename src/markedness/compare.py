@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from markedness.cards import count
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import Score
 from markedness.stats import inference
@@ -191,7 +192,7 @@ def corrected(table: pd.DataFrame, correction: str, controls: Collection[str] = 
     table["p_adjusted"], table["correction"] = np.nan, ""
     scripted = table[["model_a", "model_b"]].isin(list(controls)).any(axis=1)
     for family, which in ((scripted, "pairs with a scripted control"), (~scripted, "pairs of models")):
-        tests = f"{CORRECTIONS[correction]} over {int(table.loc[family, 'p'].notna().sum())} tests"
+        tests = f"{CORRECTIONS[correction]} over {count(int(table.loc[family, 'p'].notna().sum()), 'test')}"
         adjust = inference.holm if correction == "holm" else inference.benjamini_hochberg
         table.loc[family, "p_adjusted"] = adjust(table.loc[family, "p"].astype(float))
         table.loc[family & table["p"].isna(), "p_adjusted"] = np.nan

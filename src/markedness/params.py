@@ -15,7 +15,7 @@ from markedness import strict_yaml
 from markedness.audits import AUDITS, STAGES, spec
 from markedness.credentials import carries_a_secret, hide, secret_places
 from markedness.lm import backends
-from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, TransformersModel
+from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, ScriptedModel, TransformersModel
 from markedness.naming import axes_faults, model_fault, repeated
 from markedness.records import FIELD_FAULT, AuditError, Axes, Strict
 from markedness.sizes import AuditSize, sized
@@ -142,6 +142,11 @@ class Params:
             known = ", ".join(self.models)
             raise ParamsError(f"{self.path.name}: models: '{name}' is not defined; known: {known}")
         return self.models[name]
+
+    @property
+    def controls(self) -> set[str]:
+        """The scripted models to run."""
+        return {name for name in self.run if isinstance(self.model(name), ScriptedModel)}
 
 
 def load(path: Path | str = "params.yaml") -> Params:

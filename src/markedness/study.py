@@ -17,7 +17,7 @@ from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effect
 from markedness.examples import examples
 from markedness.files import StoreError
 from markedness.gate.outputs import tags
-from markedness.lm.config import CorpusModel, ScriptedModel
+from markedness.lm.config import CorpusModel
 from markedness.lm.progress import tell
 from markedness.params import Params
 from markedness.records import FeatureTables, Strict, Unsupported
@@ -69,7 +69,7 @@ def _compare(params: Params, store: Store, folder: Path) -> tuple[pd.DataFrame, 
 
     made = charts(differences, overlap, replication, effects)
     if "annotation_gaps" in tables:
-        made |= gap_charts(tables["annotation_gaps"])
+        made |= gap_charts(tables["annotation_gaps"], params.controls)
     for name, chart in made.items():
         save(chart, folder / "figures" / name)
     store.write_json(folder / "notes.json", sentences(differences))
@@ -111,12 +111,11 @@ def comparison(
 ) -> Comparison:
     """Models on one audit, kept to what all of them answered; ``place``: of the audit, for the seed."""
     spec, settings = audits.spec(audit), params.compare
-    controls = {model for model in params.run if isinstance(params.model(model), ScriptedModel)}
     if spec.comparable is not None:
         tables = {**tables, **spec.comparable(_measured(tables))}
     scored = partial(_scores, spec, params.stage(audit, "evaluate"), (params.seed, place))
     return Comparison(
-        audit, tables, scored, spec.table, spec.cluster, spec.headline, controls, settings.correction,
+        audit, tables, scored, spec.table, spec.cluster, spec.headline, params.controls, settings.correction,
         settings.confidence_level,
     )  # fmt: skip
 
@@ -137,7 +136,7 @@ def _across(params: Params, features: dict[str, dict[str, FeatureTables | Unsupp
     """Tables over the versions of a model family, of the audits that make some."""
     configs = {model: params.model(model) for model in params.run}
     versions = pd.DataFrame(
-        [(name, one.family, one.n_parameters, isinstance(one, ScriptedModel)) for name, one in configs.items()],
+        [(name, one.family, one.n_parameters, name in params.controls) for name, one in configs.items()],
         columns=["model", "family", "n_parameters", "scripted"],
     )
     made: dict[str, pd.DataFrame] = {}

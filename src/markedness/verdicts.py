@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from markedness.cards import words
+from markedness.cards import count, words
 from markedness.results import Score, Verdict, VerdictKind, verdict
 from markedness.stats.inference import holm, redetected
 
@@ -131,7 +131,8 @@ def strongest(score: Score, scores: Iterable[Score], most: int = 2) -> str:
     if not same:
         return ""
     listed = ", ".join(f"{one.group} ({one.estimate:.3g})" for one in same[:most])
-    return f"Strongest for {listed}{f', and {len(same) - most} more groups' if len(same) > most else ''}."
+    more = f", and {count(len(same) - most, 'more group')}" if len(same) > most else ""
+    return f"Strongest for {listed}{more}."
 
 
 def verdict_table(scores: Mapping[str, Mapping[str, Sequence[Score]]]) -> pd.DataFrame:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
+import vl_convert
 
 from markedness.reporting.comparisons import gap_charts
 
@@ -27,6 +30,18 @@ def test_gap_charts_of_dialect_have_a_facet_per_task() -> None:
     made = gap_charts(gaps("dialect"))
     assert list(made) == ["annotation_dialect"]
     assert made["annotation_dialect"].to_dict()["facet"]["field"] == "task"
+
+
+def test_gap_charts_keep_controls_out_of_the_mean_and_name_every_sign() -> None:
+    """b is a control: the mean of a and b would be 0.1."""
+    chart = gap_charts(gaps("names"), ["b"])["annotation_names"].to_dict()
+    assert "controls left out" in chart["title"]["subtitle"]
+    mean = next(layer for layer in chart["concat"][0]["layer"] if layer["mark"]["type"] == "tick")
+    assert mean["transform"] == [{"filter": "!datum.control"}]
+    svg = vl_convert.vegalite_to_svg(chart)
+    assert {"model", "control", "a", "b"} <= set(re.findall(r">(\w+)</text>", svg))  # the legends
+    alone = gap_charts(gaps("names"), ["a", "b"])["annotation_names"].to_dict()
+    assert "mean" not in alone["title"]["subtitle"]
 
 
 def test_gap_charts_without_gaps_are_none() -> None:

@@ -59,7 +59,7 @@ def test_card_says_the_size_of_what_was_asked(pages: Pages) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame({"group": ["a"], "prompt_id": ["p"]}).to_parquet(path)
     sized = replace(pages, sizes={"personas": "size quick but for samples"})
-    assert "1 groups, 1 prompts, size quick but for samples" in Elements(model_page(sized, "tiny")).text
+    assert "1 group, 1 prompt, size quick but for samples" in Elements(model_page(sized, "tiny")).text
     assert "size" not in dict(facts(pages, "tiny"))["Asked"]
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pandas as pd
+
+from markedness.cards import count
 
 
 def charts(
@@ -24,33 +27,45 @@ def charts(
     return made
 
 
-def gap_charts(gaps: pd.DataFrame) -> dict[str, Any]:
-    """Label gaps over models: a panel per group, tasks by their mean gap, a point per model; dialect as bars."""
+def gap_charts(gaps: pd.DataFrame, controls: Collection[str] = ()) -> dict[str, Any]:
+    """Label gaps over models: a panel per group, tasks by their mean gap, a point per model; dialect as bars.
+
+    ``controls``: scripted models, which are drawn and are in no mean.
+    """
     made = {}
     names = gaps[gaps["paradigm"].eq("names") & gaps["gap"].notna()]
     if len(names):
-        made["annotation_names"] = _name_gaps(names)
+        made["annotation_names"] = _name_gaps(names, controls)
     dialect = gaps[gaps["paradigm"].eq("dialect") & gaps["gap"].notna()]
     if len(dialect):
         made["annotation_dialect"] = _dialect_gaps(dialect)
     return made
 
 
-def _name_gaps(rows: pd.DataFrame) -> Any:
+def _name_gaps(rows: pd.DataFrame, controls: Collection[str]) -> Any:
     import altair as alt
 
     panels = []
+    rows = rows.assign(control=rows["model"].isin(list(controls)))
+    asked = not rows["control"].all()
+    shape = alt.Shape(
+        "control:N", title=None, scale=alt.Scale(domain=[False, True], range=["circle", "diamond"]),
+        legend=alt.Legend(labelExpr="datum.value ? 'control' : 'model'", orient="bottom"),
+    )  # fmt: skip
     for group, part in rows.groupby("group", sort=False):
-        order = part.groupby("task")["gap"].mean().sort_values().index.tolist()
+        ordered = part[~part["control"]] if asked else part
+        order = ordered.groupby("task")["gap"].mean().sort_values().index.tolist()
         base = alt.Chart(part).encode(y=alt.Y("task:N", sort=order, title=None))
         point = base.mark_point(filled=True, size=50).encode(
-            x=alt.X("gap:Q", title="gap in share of yes, group minus unmarked"), color=alt.Color("model:N", title=None),
+            x=alt.X("gap:Q", title="gap in share of yes"), shape=shape,
+            color=alt.Color("model:N", title=None, legend=alt.Legend(orient="bottom")),
             tooltip=["model", "task", "gap", "ci_low", "ci_high", "p_adjusted_models"],
         )  # fmt: skip
-        mean = base.mark_tick(thickness=3, color="#6E6E6E").encode(x="mean(gap):Q")
-        zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
-        panels.append((zero + mean + point).properties(title=str(group)))
-    return alt.concat(*panels, columns=2, title="Name gaps by task; grey: mean over models")
+        mean = base.transform_filter("!datum.control").mark_tick(thickness=3, color="#6E6E6E").encode(x="mean(gap):Q")
+        zero = alt.Chart(part).mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))  # no y: a line over all rows
+        panels.append((zero + mean + point).properties(title=str(group), width=250))
+    said = "Group minus unmarked" + ("; grey: mean over models, controls left out" if asked else "")
+    return alt.concat(*panels, columns=2, title=alt.TitleParams("Name gaps by task", subtitle=said))
 
 
 def _dialect_gaps(rows: pd.DataFrame) -> Any:
@@ -77,7 +92,7 @@ def _differences(rows: pd.DataFrame, audit: str) -> Any:
     base = alt.Chart(rows).encode(y=alt.Y("pair:N", title=None, sort=None))
     shown = alt.Scale(domain=["differs", "no difference shown"], range=["#D55E00", "#6E6E6E"])
     colour = alt.Color("verdict:N", title=None, scale=shown)
-    zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
+    zero = alt.Chart(rows).mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))  # no y: a line over all rows
     interval = base.mark_rule(strokeWidth=2).encode(
         x=alt.X("ci_low:Q", title="difference"), x2="ci_high:Q", color=colour, tooltip=tooltip
     )
@@ -112,7 +127,7 @@ def _replication(rows: pd.DataFrame) -> Any:
         x=alt.X("share_ci_low:Q", title="share of effects (dashed: expected)"), x2="share_ci_high:Q"
     )
     point = base.mark_point(filled=True, size=60).encode(x="share:Q")
-    expected = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(float(rows["expected"].iloc[0])))
+    expected = alt.Chart(rows).mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(float(rows["expected"].iloc[0])))
     return expected + interval + point
 
 
@@ -147,7 +162,8 @@ def sentences(differences: pd.DataFrame, limit: int = 20) -> list[str]:
         tested = rows[rows["p_adjusted"].notna()]
         told_apart = tested[tested["p_adjusted"] < 0.05]
         if len(tested):
-            how = ", ".join(sorted({f"{r.method}, {r.n_clusters} clusters" for r in tested.itertuples()}))
+            ways = zip(tested["method"], tested["n_clusters"].astype(int).tolist(), strict=True)
+            how = ", ".join(sorted({f"{method}, {count(n, 'cluster')}" for method, n in ways}))
             found.append(
                 f"{audit}: {len(told_apart)} of {len(tested)} differences of headline scores are significant after "
                 f"{rows['correction'].iloc[0]} ({how})."

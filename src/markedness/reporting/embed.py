@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from markedness.cards import Card, Measure, words
+from markedness.cards import Card, Measure, count, words
 from markedness.files import StoreError
 from markedness.reporting.render import page_json
 from markedness.reporting.results import Result
@@ -124,7 +124,7 @@ def graph(audit: str, result: Result, data: dict[str, str]) -> dict[str, Any] | 
     key = f"graph-{audit}"
     data[key] = page_json({"nodes": nodes, "links": drawn, "kinds": kinds})
     cut = f" (the first of {len(listed)})" if len(listed) > len(links) else ""
-    return {"id": key, "total": f"{len(nodes)} nodes, {len(drawn)} links{cut}"}
+    return {"id": key, "total": f"{count(len(nodes), 'node')}, {count(len(drawn), 'link')}{cut}"}
 
 
 def _id(name: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from markedness.audits.base import Examples
-from markedness.cards import words
+from markedness.cards import count, words
 from markedness.examples import MIDDLE, picked
 from markedness.reporting.embed import (
     LONGEST_NAME,
@@ -24,11 +24,6 @@ _PER_GROUP = 14
 """Words of a group that are listed."""
 _AROUND = 70
 """Letters of a text on either side of a word."""
-
-
-def counted(n: int, noun: str) -> str:
-    """A number with its noun: 1 word, 2 words."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def word_rows(marked: pd.DataFrame, found: Examples | None, key: str, data: dict[str, str]) -> Iterator[dict[str, Any]]:
@@ -46,7 +41,7 @@ def word_rows(marked: pd.DataFrame, found: Examples | None, key: str, data: dict
                 if texts := snippets.get((str(kind), str(group), str(word))):
                     chip["texts"] = len(used)
                     used.append(texts)
-            parts.append({"group": group, "count": counted(len(listed), "word"), "words": chips})
+            parts.append({"group": group, "count": count(len(listed), "word"), "words": chips})
         title = "Words that set groups apart" + (f": {words(str(kind), capital=False)}" if kind else "")
         text = (
             f"Up to {_PER_GROUP} words per group, the most marked first; the small number is z, summed over the "

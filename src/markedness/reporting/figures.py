@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,7 +76,21 @@ def specification(chart: Any) -> dict[str, Any]:
         if key != "view":  # altair's default size of a view; ours stands
             config[key] = {**config[key], **own} if isinstance(own, dict) and key in config else own
     found: dict[str, Any] = _finite({**made, "config": config})
+    if title := found.get("title"):
+        found["title"] = _wrapped(title if isinstance(title, dict) else {"text": title}, _broad(made))
     return found
+
+
+def _broad(made: dict[str, Any]) -> bool:
+    """Whether a chart has several panels, and so the width of the page."""
+    return any(key in made for key in ("facet", "hconcat", "vconcat", "concat", "repeat"))
+
+
+def _wrapped(title: dict[str, Any], broad: bool) -> dict[str, Any]:
+    """A title whose lines fit the chart: Vega cuts off what does not."""
+    widths = {"text": 100 if broad else 55, "subtitle": 120 if broad else 68}
+    lines = {key: textwrap.wrap(said, widths[key]) for key in widths if isinstance(said := title.get(key), str)}
+    return {**title, **{key: parts if len(parts) > 1 else parts[0] for key, parts in lines.items() if parts}}
 
 
 def _finite(content: Any) -> Any:

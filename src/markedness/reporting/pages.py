@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from markedness.audits.base import Examples
-from markedness.cards import Card
+from markedness.cards import Card, count
 from markedness.files import read_parquet
 from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ScriptedModel, TransformersModel
 from markedness.lm.ledger import summary
@@ -95,8 +95,8 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
             times += [moment for moment in (known.first, known.last) if moment]
         answered = int((rows["error"].isna()).sum()) if "error" in rows else len(rows)
         asked.append(
-            f"{audit}: {answered:,} answers, {rows['group'].nunique()} groups, {rows['prompt_id'].nunique()} prompts"
-            + (f", {sized[audit]}" if audit in sized else "")
+            f"{audit}: {count(answered, 'answer')}, {count(rows['group'].nunique(), 'group')}, "
+            f"{count(rows['prompt_id'].nunique(), 'prompt')}" + (f", {sized[audit]}" if audit in sized else "")
         )
     if served - {model}:
         more = f" and {len(served) - MOST_NAMES} more" if len(served) > MOST_NAMES else ""

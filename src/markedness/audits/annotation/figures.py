@@ -18,7 +18,7 @@ def figures(gaps: pd.DataFrame, dialect_gaps: pd.DataFrame, missing: pd.DataFram
         made["gaps"] = _name_gaps(gaps)
     if dialect_gaps["gap"].notna().any():
         made["dialect_gaps"] = _dialect_bars(dialect_gaps)
-    if missing["rate"].notna().any():
+    if missing["rate"].gt(0).any():
         made["missing"] = _missing_bars(missing)
     return made
 

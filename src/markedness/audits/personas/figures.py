@@ -19,13 +19,15 @@ def charts(tables: Mapping[str, pd.DataFrame]) -> dict[str, alt.TopLevelMixin]:
     """File stem -> altair chart; a table without rows has none."""
     drawn = {
         "marked_words": _top_words(
-            tables["marked_words"], "z", "z of the log-odds, summed over comparisons", "",
+            tables["marked_words"], "z", "z, summed", "",
             f"The {_TOP} words that most distinguish each group from the unmarked groups",
+            "z of the log-odds, summed over the comparisons with the unmarked groups",
         ),
         "marked_words_null": _marked_words_null(tables["marked_words_by_group"]),
         "jsd": _top_words(
-            tables["jsd"], "share", "Share of the divergence", "%",
-            "Words that contribute most to the Jensen-Shannon divergence from the unmarked groups",
+            tables["jsd"], "share", "share", "%",
+            "Words that contribute most to the divergence of each group",
+            "Share of the Jensen-Shannon divergence from the unmarked groups",
         ),
         "lexicon": _lexicon(tables["lexicon"]),
         "word_share": _word_share(tables["word_share"]),
@@ -34,7 +36,9 @@ def charts(tables: Mapping[str, pd.DataFrame]) -> dict[str, alt.TopLevelMixin]:
     return {name: chart for name, chart in drawn.items() if chart is not None}
 
 
-def _top_words(table: pd.DataFrame, value: str, axis: str, number_format: str, title: str) -> alt.FacetChart | None:
+def _top_words(
+    table: pd.DataFrame, value: str, axis: str, number_format: str, title: str, subtitle: str
+) -> alt.FacetChart | None:
     """Bars of the first words of each group."""
     import altair as alt
 
@@ -54,7 +58,7 @@ def _top_words(table: pd.DataFrame, value: str, axis: str, number_format: str, t
         .facet(facet=alt.Facet("label:N", title=None, sort=list(dict.fromkeys(_labels(rows)))), columns=3)
         .transform_calculate(label=_LABEL)
         .resolve_scale(y="independent")
-        .properties(title=title)
+        .properties(title=alt.TitleParams(title, subtitle=subtitle))
     )
     return chart
 
@@ -71,11 +75,13 @@ def _marked_words_null(table: pd.DataFrame) -> alt.LayerChart | None:
     chance = base.mark_rule(strokeWidth=5, opacity=0.35).encode(
         x=alt.X("null_ci_low:Q", title="Marked words"), x2="null_ci_high:Q", y=y
     )
+    mean = base.mark_tick(thickness=3, color="#6E6E6E").encode(x="null_mean:Q", y=y)
     found = base.mark_point(filled=True, size=60).encode(
         x="n_words:Q", y=y, tooltip=["kind", "group", "n_words", "null_mean", "p", "n"]
     )
-    layers: alt.LayerChart = chance + found
-    return layers.properties(title="Marked words found (point), and by chance with labels exchanged (band)")
+    layers: alt.LayerChart = chance + mean + found
+    said = "Grey: by chance, with labels exchanged (mean and range)"
+    return layers.properties(title=alt.TitleParams("Marked words found", subtitle=said))
 
 
 def _bars_with_interval(
@@ -103,11 +109,12 @@ def _lexicon(table: pd.DataFrame) -> alt.FacetChart | None:
     if not len(rows):
         return None
     mean, error = rows["mean_percent"], rows["standard_error"]
-    x = alt.X("mean_percent:Q", title="Mean percentage of words in the lexicon")
+    x = alt.X("mean_percent:Q", title="% of words")
     chart = _bars_with_interval(
         rows.assign(low=mean - error, high=mean + error), "lexicon", "mean_percent", ("low", "high"), x, n_columns=3
     )
-    return chart.properties(title="Words of stereotype lexicons (Ghavami & Peplau 2013), mean and standard error")
+    said = "Mean percentage of words in the lexicon (Ghavami & Peplau 2013), and its standard error"
+    return chart.properties(title=alt.TitleParams("Words of stereotype lexicons", subtitle=said))
 
 
 def _word_share(table: pd.DataFrame) -> alt.FacetChart | None:

@@ -101,7 +101,7 @@
       }));
       [...head.children].forEach((cell, i) =>
         cell.setAttribute("aria-sort", i !== state.by ? "none" : state.down ? "descending" : "ascending"));
-      count.textContent = `${found.length} of ${rows.length} rows`;
+      count.textContent = `${found.length} of ${rows.length} row${rows.length === 1 ? "" : "s"}`;
       more.hidden = found.length <= STEP;
       more.textContent = state.shown >= rows.length ? "Show fewer" : `Show all ${found.length}`;
     };
@@ -278,7 +278,8 @@
       near = new Map(nodes.map((node) => [node, new Set()]));
       for (const link of links) { near.get(link.source).add(link.target); near.get(link.target).add(link.source); }
       view = null; heat = 1; hover = picked = null;
-      status.textContent = `${nodes.length} nodes, ${links.length} links`;
+      const many = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+      status.textContent = `${many(nodes.length, "node")}, ${many(links.length, "link")}`;
       const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
       for (let i = 0; i < (still ? 250 : 80); i++) step();
       if (still) heat = 0;
