@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from markedness.literature import homogeneity, numbers, personas
+from markedness.literature import guise, homogeneity, numbers, personas
 from markedness.literature.agreement import Agreement, cells, per_paper, published, summary, write
 
 __all__ = ["Agreement", "agreements", "cells", "per_paper", "published", "summary", "write"]
 
-RULES = (personas.words, personas.svm_words, numbers.agreements, personas.claims, *homogeneity.RULES)
+RULES = (personas.words, personas.svm_words, numbers.agreements, personas.claims, *homogeneity.RULES, *guise.RULES)
 
 
 def agreements(root: Path) -> list[Agreement]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from markedness.literature.agreement import Agreement, as_cells, result, tables
+from markedness.audits.homogeneity.replication import replication, single_axis
+from markedness.literature.agreement import Agreement, as_cells, published, result, tables
 
 PAPER = "Lee, Lai 2024"
 
@@ -53,4 +54,39 @@ def _comparison(found: pd.DataFrame, first: str, second: str) -> str:
     return name if found["comparison"].eq(name).any() else ""
 
 
-RULES = (differentiation, effects)
+def situations(root: Path) -> Iterator[Agreement]:
+    """In how many cues one group has more variety, less, or as much: what the intervals of d exclude 0 in."""
+    for row in published(root, "homogeneity_situations.csv").to_dict("records"):
+        found = result(root, "homogeneity", str(row["model"]), "effects")
+        if found is None:
+            continue
+        own = found[found["comparison"].eq(f"{row['first']} v. {row['second']}")]
+        more, less = int(own["ci_low"].gt(0).sum()), int(own["ci_high"].lt(0).sum())
+        counts = {"more": more, "less": less, "tie": len(own) - more - less}
+        rows = [
+            (f"{row['first']} - {row['second']}: {how}", f"{row[f'{how}_low']} to {row[f'{how}_high']}", count,
+             row[f"{how}_low"] <= count <= row[f"{how}_high"])
+            for how, count in counts.items()
+        ]  # fmt: skip
+        yield Agreement(PAPER, str(row["table"]), str(row["model"]), "the same number of cues", as_cells(rows))
+
+
+def replications(root: Path) -> Iterator[Agreement]:
+    """How many of the 72 effects of the main study are inside the intervals of another."""
+    main = result(root, "homogeneity", "pod-main", "effects")
+    for row in published(root, "homogeneity_replication.csv").to_dict("records"):
+        other = result(root, "homogeneity", str(row["model"]), "effects")
+        if main is None or other is None:
+            continue
+        made = replication(single_axis(main), single_axis(other))
+        tolerance = int(row["tolerance"])
+        rows = [
+            ("comparisons", row["n"], made.n, made.n == row["n"]),
+            ("replicated", row["hits"], made.hits, abs(made.hits - row["hits"]) <= tolerance),
+            ("expected, %", row["expected"], 100 * made.expected, abs(100 * made.expected - row["expected"]) <= 0.05),
+            ("p below", row["p_below"], made.p, made.p < row["p_below"]),
+        ]
+        yield Agreement(PAPER, str(row["table"]), str(row["model"]), f"replicated within {tolerance}", as_cells(rows))
+
+
+RULES = (differentiation, effects, situations, replications)

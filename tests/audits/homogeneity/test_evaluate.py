@@ -9,6 +9,8 @@ import pytest
 from tests.audits.homogeneity.stages import evaluated, featurized, generated
 
 from markedness.audits.homogeneity import SPEC, controls, evaluate, figures
+from markedness.audits.homogeneity.estimators.noncompliance import published_noncompliance_by_cue
+from markedness.audits.homogeneity.estimators.published import published_closing_rows
 from markedness.records import Axis, Prompt, Value
 
 WORDS = "river music garden engine winter letter market tiger ocean copper silver mountain"
@@ -135,7 +137,7 @@ def test_evaluate_group_without_kept_answers_is_left_out_and_reported() -> None:
 def test_evaluate_only_refusals_gives_no_estimate() -> None:
     table = generated(lambda prompt, rng: "Sorry.", **SMALL)
     made = evaluated(table, **FEW)
-    assert set(made.tables) == {"noncompliance"} and made.score("pd.mean").missing
+    assert set(made.tables) == {"noncompliance", "noncompliance_by_cue"} and made.score("pd.mean").missing
 
 
 def test_evaluate_corpus_without_an_axis_measures_the_other() -> None:
@@ -168,3 +170,25 @@ def test_evaluate_longer_texts_are_compared_by_embeddings() -> None:
     effect = made.tables["similarity_effects"].iloc[0]
     assert effect["difference"] > 0 and effect["ci_low"] > 0
     assert made.score("similarity_difference.Black").estimate == pytest.approx(effect["difference"])
+
+
+def test_closing_rows_count_the_cues_in_which_a_group_alone_has_most_variety() -> None:
+    table = pd.DataFrame(
+        [("race", "White", "music", 0.5), ("race", "Black", "music", 0.7), ("race", "White", "exam", 0.2),
+         ("race", "Black", "exam", 0.2), ("race", "White", "waiting", 0.8)],
+        columns=["axis", "group", "cue", "pd"],
+    )  # fmt: skip
+    made = published_closing_rows(table).set_index("group")
+    # White: (0.5 + 0.2 + 0.8) / 3; exam is a tie, and waiting has no answers about Black people
+    assert made.loc["White", ["cues", "mean_pd", "n_max"]].tolist() == [3, pytest.approx(0.5), 0]
+    assert made.loc["Black", ["cues", "mean_pd", "n_max"]].tolist() == [2, pytest.approx(0.45), 1]
+
+
+def test_noncompliance_by_cue_leaves_missing_answers_out() -> None:
+    answers = pd.DataFrame(
+        [("exam", "ok", 6), ("exam", "unparsed", 2), ("exam", "failed", 4), ("music", "failed", 3)],
+        columns=["cue", "status", "count"],
+    )
+    made = published_noncompliance_by_cue(answers).set_index("cue")
+    assert made.loc["exam", ["n", "noncompliant", "share", "refusal", "unparsed"]].tolist() == [8, 2, 0.25, 0, 2]
+    assert made.loc["music", "n"] == 0 and np.isnan(made.loc["music", "share"])

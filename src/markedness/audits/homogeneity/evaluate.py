@@ -11,9 +11,13 @@ from markedness.audits.homogeneity import figures
 from markedness.audits.homogeneity.estimators.differentiation import CategoryCounts
 from markedness.audits.homogeneity.estimators.group_differences import PairCounts
 from markedness.audits.homogeneity.estimators.groups import Bootstrap, groups
-from markedness.audits.homogeneity.estimators.noncompliance import noncompliance
+from markedness.audits.homogeneity.estimators.noncompliance import (
+    noncompliance,
+    published_noncompliance_by_cue,
+)
 from markedness.audits.homogeneity.estimators.params import Params
 from markedness.audits.homogeneity.estimators.published import (
+    published_closing_rows,
     published_differentiation,
     published_effects,
     published_meta_analysis,
@@ -62,7 +66,10 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     level = params.confidence_level
     kept = answers[answers["kept"].astype(bool)]
     made = scores(features, params, rng)
-    tables = {"noncompliance": noncompliance(answers, axes, level, rng)}
+    tables = {
+        "noncompliance": noncompliance(answers, axes, level, rng),
+        "noncompliance_by_cue": published_noncompliance_by_cue(answers),
+    }
     if (found := pairs(features, axes)) is not None:
         tables |= _expressions(kept[kept["kind"].eq("expression")], found[0], axes, params, rng)
         tables["differences"] = difference_table(made, axes, len(found[0].cues))
@@ -92,8 +99,10 @@ def _expressions(
     }
     level = params.confidence_level
     effects = published_effects(bootstrap, axes, level, counts, members)
+    differentiation = published_differentiation(bootstrap, level)
     return {
-        "probability_of_differentiation": published_differentiation(bootstrap, level),
+        "probability_of_differentiation": differentiation,
+        "closing_rows": published_closing_rows(differentiation),
         "effects": effects,
         "meta_analysis": published_meta_analysis(effects, level),
     }

@@ -80,6 +80,28 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
     return table
 
 
+def published_noncompliance_by_cue(answers: pd.DataFrame) -> pd.DataFrame:
+    """Answers that do not comply, by cue (tables A1 and A16).
+
+    Parameters
+    ----------
+    answers
+        Counts of all answers, whether kept or not; see featurize.
+
+    Returns
+    -------
+    DataFrame
+        cue, n (answers received), noncompliant, share (NaN without answers), and of the noncompliant: refusal,
+        unparsed (more words than the cue allows), truncated.
+    """
+    counts = answers.pivot_table(index="cue", columns="status", values="count", aggfunc="sum", fill_value=0, sort=False)
+    found = counts.reindex(columns=NONCOMPLIANT, fill_value=0).astype(int)
+    received = counts.drop(columns=UNANSWERED, errors="ignore").sum(axis=1).astype(int)
+    bad = found.sum(axis=1)
+    table = pd.DataFrame({"n": received, "noncompliant": bad, "share": bad / received.where(received.gt(0))})
+    return table.join(found).rename_axis(columns=None).reset_index()
+
+
 COUNTED = ("answered", "bad", "empty", "missing")
 
 

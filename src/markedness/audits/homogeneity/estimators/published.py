@@ -40,6 +40,34 @@ def published_differentiation(bootstrap: Bootstrap, confidence_level: float) -> 
     return pd.DataFrame(rows, columns=columns)
 
 
+def published_closing_rows(differentiation: pd.DataFrame) -> pd.DataFrame:
+    """The rows "Mean" and "Number of Max." that close tables A4 and A6 to A15.
+
+    Parameters
+    ----------
+    differentiation
+        See `published_differentiation`.
+
+    Returns
+    -------
+    DataFrame
+        axis, group, cues, mean_pd (mean of pd over the cues that the group has), n_max (cues in which the group alone
+        has the largest pd of its axis; a cue that not all groups of the axis have is not counted).
+    """
+    rows: list[dict[str, object]] = []
+    for axis, own in differentiation.groupby("axis", sort=False):
+        by_cue = own.pivot(index="cue", columns="group", values="pd")[own["group"].unique().tolist()]
+        whole = by_cue.dropna()
+        largest = whole.eq(whole.max(axis=1), axis=0)
+        alone = largest[largest.sum(axis=1) == 1]
+        rows += [
+            {"axis": axis, "group": group, "cues": int(by_cue[group].notna().sum()),
+             "mean_pd": float(by_cue[group].mean()), "n_max": int(alone[group].sum())}
+            for group in by_cue.columns
+        ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["axis", "group", "cues", "mean_pd", "n_max"])
+
+
 def published_effects(
     bootstrap: Bootstrap,
     axes: Axes,
