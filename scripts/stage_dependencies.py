@@ -30,7 +30,7 @@ STAGES = {
     "evaluate": ("pipeline:evaluate", ("evaluate", "figures")),
     "compare": ("study:compare", ("__init__", "evaluate")),
     "report": ("study:report", ("__init__", "examples")),
-    "track": ("study:track", ("__init__",)),
+    "track": ("study:track", ("__init__", "examples")),
 }
 ROOMS = ("design", "language", "estimators")
 """Folders that every audit has, named whole: the audits differ in the modules inside."""

@@ -116,6 +116,18 @@ def test_changes_are_those_of_the_model_since_the_baseline(repository: Path, mon
     assert provenance.run_name("a", many).endswith(f"c={'9' * 23}…, and 2 more")
 
 
+def test_changes_that_were_committed_before_the_run_are_named_once(repository: Path) -> None:
+    path = repository / "params.yaml"
+    params = yaml.safe_load(path.read_text(encoding="utf-8"))
+    changed = params | {"seed": 7}
+    path.write_text(yaml.safe_dump(changed), encoding="utf-8")
+    assert provenance.changes(repository, "params.yaml", changed, "a") == {"seed": ("1", "7")}
+    run(repository, "git", "commit", "--quiet", "--all", "--message", "More")
+    assert provenance.changes(repository, "params.yaml", changed, "a") == {"seed": ("1", "7")}
+    run(repository, "git", "commit", "--quiet", "--allow-empty", "--message", "Another")
+    assert provenance.changes(repository, "params.yaml", changed, "a") == {}
+
+
 def test_changes_with_an_unreadable_baseline_are_none(tmp_path: Path) -> None:
     assert provenance.changes(tmp_path, "params.yaml", {"seed": 1}, "a") == {}
 

@@ -11,9 +11,11 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from markedness import tracking
@@ -93,6 +95,31 @@ def test_track_attaches_the_scores_to_an_external_logged_model(store: Path) -> N
     (model,) = client(uri).search_logged_models([experiment.experiment_id])[-1:]
     assert model.name == "tiny"
     assert {metric.key: metric.value for metric in model.metrics}["personas/share.Black"] == 0.4
+
+
+def test_track_logs_what_changed_with_the_parent_and_names_the_version_by_it(store: Path) -> None:
+    run = replace(model_run(store, "bigger"), name="bigger: a.samples=9", changed={"personas.generate.samples": "9"})
+    assert track([run], store, "audits") == ["bigger"]
+    uri = tracking.address(store)
+    (parent,) = runs(uri, "tags.kind = 'model' and tags.model = 'bigger'")
+    assert parent.data.params["personas.generate.samples"] == "9" and parent.data.params["seed"] == "1"
+    experiment = client(uri).get_experiment_by_name("audits")
+    (model,) = client(uri).search_logged_models([experiment.experiment_id], "tags.model = 'bigger'")
+    assert model.name == "bigger a samples=9"  # MLflow takes neither colon nor full stop
+    assert track([replace(run, name="bigger", changed={})], store, "audits") == []  # the same results
+
+
+def test_track_logs_the_texts_that_are_asked_for_as_a_table(store: Path) -> None:
+    run = model_run(store, "said")
+    texts = pd.DataFrame({"group": ["Black", "White"], "text": ["<b>x</b>", "y"]})
+    run = replace(run, audits=[replace(run.audits[0], samples=texts)])
+    assert track([run], store, "audits") == ["said"]
+    uri = tracking.address(store)
+    (child,) = runs(uri, "tags.kind = 'audit' and tags.model = 'said'")
+    assert json.loads(child.data.tags["mlflow.loggedArtifacts"]) == [{"path": "samples.json", "type": "table"}]
+    (artifact,) = [f.path for f in client(uri).list_artifacts(child.info.run_id) if f.path == "samples.json"]
+    place = Path(child.info.artifact_uri.removeprefix("file://")) / artifact
+    assert json.loads(place.read_text(encoding="utf-8"))["data"] == texts.to_numpy().tolist()
 
 
 def test_track_with_nothing_changed_logs_nothing_and_with_a_new_score_logs_again(store: Path, tmp_path: Path) -> None:

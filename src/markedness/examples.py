@@ -11,6 +11,8 @@ from markedness.records import Unsupported
 from markedness.reporting.results import read
 from markedness.store import Store
 
+LONGEST_TEXT = 3000
+"""Letters of a text that is shown or logged."""
 EXTREME, MIDDLE = "among the first", "from the middle of the order"
 """Why a text was picked."""
 
@@ -27,6 +29,14 @@ def examples(params: Params, audit: str, model: str) -> Examples | None:
         return None
     responses = store.read_table("responses", audit, model)
     return spec.examples(responses, features.tables, result.table, params.stage(audit, "evaluate"))
+
+
+def samples(params: Params, audit: str, model: str) -> pd.DataFrame | None:
+    """The texts that `track.samples` asks for."""
+    if not params.track.samples or (found := examples(params, audit, model)) is None:
+        return None
+    rows = picked(found.rows, params.track.samples).fillna("").astype(str)
+    return rows.assign(**{column: rows[column].str.slice(0, LONGEST_TEXT) for column in ("prompt", "text", "note")})
 
 
 def picked(rows: pd.DataFrame, most: int) -> pd.DataFrame:

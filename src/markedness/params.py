@@ -50,6 +50,8 @@ class TrackParams(Strict):
     """``track``: what MLflow is told."""
 
     experiment: str = "markedness"
+    samples: int = Field(default=0, ge=0)
+    """Texts of each group that are logged as a table of each audit's run, in the order of the card."""
 
 
 class GateParams(Strict):

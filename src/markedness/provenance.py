@@ -103,9 +103,17 @@ def _dvc_paths(root: Path) -> tuple[set[Path], set[Path]]:
 def changes(root: Path, params_file: str, params: Mapping[str, Any], model: str) -> dict[str, tuple[str, str]]:
     """Dotted key -> (value at the baseline, value now) of the params of this model that differ.
 
-    The baseline is the experiment's, or HEAD. None of them where the file is not in git.
+    The baseline is the experiment's, or HEAD; where HEAD has the params of now, the commit before it, so that what was
+    committed before it ran is named, too. None of them where the file is not in git.
     """
-    revision = os.environ.get("DVC_EXP_BASELINE_REV") or "HEAD"
+    baseline = os.environ.get("DVC_EXP_BASELINE_REV")
+    found = _since(baseline or "HEAD", root, params_file, params, model)
+    return found if found or baseline else _since("HEAD^", root, params_file, params, model)
+
+
+def _since(
+    revision: str, root: Path, params_file: str, params: Mapping[str, Any], model: str
+) -> dict[str, tuple[str, str]]:
     text = git(root, "show", f"{revision}:./{params_file}")
     try:
         baseline = yaml.safe_load(text)

@@ -14,7 +14,7 @@ from markedness import audits
 from markedness.audits.base import AuditSpec
 from markedness.audits.homogeneity.replication import Replication, replication, single_axis
 from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effects, replications, word_overlap
-from markedness.examples import examples
+from markedness.examples import examples, samples
 from markedness.files import StoreError
 from markedness.gate.outputs import tags
 from markedness.lm.config import CorpusModel
@@ -293,6 +293,7 @@ def _model_run(params: Params, model: str, state: dict[str, str], link: dict[str
             AuditRun(
                 audit, result.metrics, tuple(result.card.headline),
                 {audit: {**settings, "axes": axes}}, result.folder, _datasets(params, audit, model, link), outputs,
+                samples(params, audit, model),
             )
         )  # fmt: skip
     changed = provenance.changes(params.root, params.path.name, params.raw, model)
@@ -304,6 +305,7 @@ def _model_run(params: Params, model: str, state: dict[str, str], link: dict[str
     return ModelRun(
         model, {"seed": params.seed, "models": {model: params.raw["models"][model]}}, tags, runs,
         store.reports() / f"{model}.html", provenance.run_name(model, changed),
+        {key: now for key, (_, now) in changed.items()},
     )  # fmt: skip
 
 

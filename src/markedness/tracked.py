@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from markedness.provenance import flat
 
 
@@ -38,6 +40,8 @@ class AuditRun:
     """results/<audit>/<model>."""
     datasets: Sequence[DataSet] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
+    samples: pd.DataFrame | None = None
+    """Texts to log as a table, where `track.samples` asks for them."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class ModelRun:
     """reports/<model>.html."""
     name: str = ""
     """Of the run, by what changed; the model's unless given."""
+    changed: Mapping[str, str] = field(default_factory=dict)
+    """Dotted key -> value of the params that changed: logged with the parent, and no part of the fingerprint."""
     gate: str = ""
     """What the gate said of these results: "passed against model-v1"."""
 
@@ -74,6 +80,11 @@ class ModelRun:
                         if path.is_file()
                     },
                 }
+                | (
+                    {"samples": sha256(audit.samples.to_json().encode()).hexdigest()}
+                    if audit.samples is not None
+                    else {}
+                )
                 for audit in self.audits
             },
         }

@@ -11,12 +11,13 @@ import contextlib
 import json
 import math
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from markedness.credentials import hide
@@ -35,6 +36,8 @@ EXPERIMENT = "dvc.exp.name"
 """Tag of a run: DVC's name of the experiment."""
 GATE = "gate"
 """Tag of a parent run: what the gate said."""
+SAMPLES = "samples.json"
+"""Artifact of a child run: the texts that `track.samples` asks for."""
 VIEW = "headline"
 """Name of the saved view of the runs table: add ``?viewStateShareKey=headline`` to the experiment's address."""
 
@@ -231,18 +234,20 @@ def _log(client: MlflowClient, experiment_id: str, run: ModelRun, writer: str) -
             tags = {**common, **audit.tags, "audit": audit.audit, "kind": "audit", "mlflow.parentRunId": parent}
             tags |= {f"dataset.{data.name}": data.digest for data in audit.datasets}
             child = stack.enter_context(_opened(client, experiment_id, f"{name} {audit.audit}", tags))
-            _log_params(client, child, audit.params)
+            _log_params(client, child, flat(audit.params))
             _log_metrics(client, child, {mlflow_name(key): value for key, value in audit.metrics.items()})
             _log_inputs(client, child, audit.datasets)
             if audit.folder.is_dir():
                 client.log_artifacts(child, str(audit.folder))
+            if audit.samples is not None:  # a table for MLflow's views, too
+                client.log_table(child, audit.samples, SAMPLES)
         scores = {
             f"{audit.audit}/{mlflow_name(key)}": value
             for audit in run.audits
             for key, value in audit.metrics.items()
             if key in {*audit.headline, *(k + end for k in audit.headline for end in ("_ci_low", "_ci_high"))}
         }
-        _log_params(client, parent, run.params)
+        _log_params(client, parent, {**run.changed, **flat(run.params)})
         _log_inputs(client, parent, list(datasets.values()))
         if run.report is not None and run.report.exists():
             client.log_artifact(parent, str(run.report), "report")
@@ -285,11 +290,16 @@ def _log_model(
     own = {FINGERPRINT: run.fingerprint, "mlflow.source.name": "markedness", "mlflow.user": ""}
     tags = {mlflow_name(key): value[:_VALUE_LIMIT] for key, value in {**common, **own}.items()}
     model = mlflow.create_external_model(
-        name=run.model, source_run_id=parent, tags=tags, params=_entries(params),
+        name=_version(run), source_run_id=parent, tags=tags, params=_entries(params),
         model_type="language-model", experiment_id=experiment_id,
     )  # fmt: skip
     client.log_outputs(parent, [LoggedModelOutput(model.model_id, 0)])
     return str(model.model_id), True
+
+
+def _version(run: ModelRun) -> str:
+    """The name of a model version, by what changed; MLflow takes no /:.% and quotes in it."""
+    return re.sub(r"\s+", " ", re.sub("[/:.%\"']", " ", run.name or run.model)).strip() or "model"
 
 
 def _entries(params: Mapping[str, str]) -> dict[str, str]:
@@ -297,10 +307,11 @@ def _entries(params: Mapping[str, str]) -> dict[str, str]:
     return {short_name(key): value[:_VALUE_LIMIT] for key, value in params.items()}
 
 
-def _log_params(client: MlflowClient, run_id: str, params: Mapping[str, Any]) -> None:
+def _log_params(client: MlflowClient, run_id: str, params: Mapping[str, str]) -> None:
+    """``params``: dotted key -> value, see `flat`."""
     from mlflow.entities import Param
 
-    entries = [Param(key, value) for key, value in _entries(flat(params)).items()]
+    entries = [Param(key, value) for key, value in _entries(params).items()]
     for start in range(0, len(entries), _PARAM_BATCH):
         client.log_batch(run_id, params=entries[start : start + _PARAM_BATCH])
 

@@ -19,8 +19,8 @@ from markedness.files import StoreError
 from markedness.reporting.render import page_json
 from markedness.reporting.results import Result
 
-LONGEST_TEXT, LONGEST_PROMPT, LONGEST_CELL, LONGEST_NAME = 3000, 600, 1000, 80
-"""Letters of an example text, a prompt, a table's cell, a name or word."""
+LONGEST_PROMPT, LONGEST_CELL, LONGEST_NAME = 600, 1000, 80
+"""Letters of a prompt, a table's cell, a name or word."""
 MOST_NAMES, MOST_WORDS, MOST_LINKS, MOST_NOTES = 10, 500, 2000, 60
 """Reported names, highlighted words of a group, links of a graph and notes."""
 LARGEST_PART = 1_000_000

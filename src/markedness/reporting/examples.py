@@ -10,11 +10,10 @@ import pandas as pd
 
 from markedness.audits.base import Examples
 from markedness.cards import count, words
-from markedness.examples import MIDDLE, picked
+from markedness.examples import LONGEST_TEXT, MIDDLE, picked
 from markedness.reporting.embed import (
     LONGEST_NAME,
     LONGEST_PROMPT,
-    LONGEST_TEXT,
     MOST_WORDS,
     shortened,
 )
