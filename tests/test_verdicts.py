@@ -39,8 +39,8 @@ def test_a_card_corrects_over_all_tested_scores_of_the_model() -> None:
 
 def test_smallest_effect_is_that_of_the_wider_correction() -> None:
     score = replace(TESTED, df=12.0, family=4, detectable=detectable(0.1, 12.0, 0.05 / 4))
-    assert redetected(score, 30) == pytest.approx(detectable(0.1, 12.0, 0.05 / 30))
-    assert math.isnan(redetected(replace(score, detectable=math.nan), 30))
+    assert redetected(score.detectable, score.df, score.family, 30) == pytest.approx(detectable(0.1, 12.0, 0.05 / 30))
+    assert math.isnan(redetected(math.nan, score.df, score.family, 30))
 
 
 def test_summary_has_eight_sentences_and_counts_the_rest() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
 
 import numpy as np
 import pandas as pd
@@ -24,8 +27,8 @@ from markedness.store import Store
 SEED = 2026
 PLANTED = "planted"
 """Name of the world that has what the size asks for, with the paper's effects; without it nothing can be planned."""
-N_DRAWS = 5
-"""Worlds whose median stands for the audit at a size."""
+N_DRAWS = 20
+"""Worlds that are drawn where an audit has no smallest_effects.csv (scripts/smallest_effects.py writes it)."""
 PLAN_COLUMNS = ("audit", "size", "score", "smallest_effect", "clusters", "from")
 
 
@@ -114,8 +117,7 @@ def plan(
             rows += [(audit, size, *row) for row in found]
             for row in found:
                 say(f"  {row[0]}: {_effect(row[1], power)}{f' ({row[2]})' if row[2] else ''}")
-            if found:
-                say(f"  variance: {found[0][3]}")
+            say(f"  variance: {found[0][3]}" if found else "  no effect can be named that would be found at this size")
     table = pd.DataFrame(rows, columns=list(PLAN_COLUMNS))
     for one in wanted:
         say(_needed(one, table[table["audit"].eq(one.audit) & table["score"].eq(one.key)], power))
@@ -130,21 +132,23 @@ def smallest_effects(
     The audit's world with an effect as the paper reports it says how the error falls with the size; where there is a
     finished result of the present size, its error over that of the world at this size scales it.
     """
-    worlds = median_scores(audit, size)
+    worlds = typical(audit, size)
     if not worlds:
         return []
     model, result = finished or ("", None)
     now = params.sizes[audit]
-    same = median_scores(audit, now.name) if result is not None and now.name and not now.but_for else {}
+    same = typical(audit, now.name) if result is not None and now.name and not now.but_for else {}
     made = []
     for key in audits.spec(audit).headline:
         if key not in worlds:
+            made.append((key, NAN, "", False))
             continue
         score, own = worlds[key], result.score(key) if result is not None and key in same else None
         scale = own.detectable / same[key].detectable if own is not None and own.detectable > 0 else NAN
-        value = redetected(score, score.family, power) * (scale if math.isfinite(scale) else 1.0)
-        clusters = ", ".join(f"{factor} {n}" for factor, n in score.clusters.items())
-        made.append((key, value, clusters, math.isfinite(scale)))
+        value = redetected(score.detectable, score.df, score.family, score.family, power) * (
+            scale if math.isfinite(scale) else 1.0
+        )
+        made.append((key, value, score.clusters, math.isfinite(scale)))
     from_run = any(scaled for *_, scaled in made)
     source = f"results of {model} at size {now.name}, carried over by the audit's planted world" if from_run else (
         "the audit's planted world alone (docs/calibration.md); run a small study first to have this model's own"
@@ -152,31 +156,65 @@ def smallest_effects(
     return [(key, value, clusters, source) for key, value, clusters, _ in made]
 
 
-_MEDIANS: dict[tuple[str, str], dict[str, Score]] = {}
+@dataclass(frozen=True)
+class Typical:
+    """What a headline Score can find in a study of a size, over draws of the planted world."""
+
+    key: str
+    draws: int
+    detectable: float
+    """Root mean square of the Scores' own: the typical error, not one that a lucky draw shows."""
+    df: float
+    """Median; 0 where the Scores have none."""
+    family: int
+    clusters: str
+    """As "factor n, factor n"."""
+    n: int
+    first: float
+    """``detectable`` in the first draw, NaN included: a change of it says that the file is out of date."""
 
 
-def median_scores(audit: str, size: str) -> dict[str, Score]:
-    """Headline key -> the Score of median ``detectable`` among those of a few draws of the planted world."""
-    if (audit, size) not in _MEDIANS:
-        _MEDIANS[audit, size] = _drawn(audit, size)
-    return _MEDIANS[audit, size]
+@cache
+def typical(audit: str, size: str) -> dict[str, Typical]:
+    """Headline key -> what it finds at a size: from the audit's smallest_effects.csv, else by drawing its worlds."""
+    spec = audits.spec(audit)
+    try:
+        text = (resources.files(spec.package) / "smallest_effects.csv").read_text(encoding="utf-8")
+    except OSError:
+        return {one.key: one for one in draw_typical(audit, size, N_DRAWS)}
+    table = pd.read_csv(io.StringIO(text))
+    table["clusters"] = table["clusters"].fillna("")
+    names = [field.name for field in fields(Typical)]
+    made = (Typical(*row) for row in table.loc[table["size"].eq(size), names].itertuples(index=False))
+    return {one.key: one for one in made}
 
 
-def _drawn(audit: str, size: str) -> dict[str, Score]:
+def draw_typical(audit: str, size: str, draws: int) -> list[Typical]:
+    """By drawing the planted world; none where an audit has no such world or no Score in it that can be found."""
     spec = audits.spec(audit)
     if spec.worlds is None or spec.scores is None or not size:
-        return {}
-    found: dict[str, list[Score]] = {}
+        return []
     world = next((one for one in spec.worlds(size) if one.name == PLANTED), None)
     if world is None:
-        return {}
+        return []
+    found: dict[str, list[Score]] = {key: [] for key in spec.headline}
     settings = spec.params("evaluate")(**world.params)
-    for draw in range(N_DRAWS):
+    for draw in range(draws):
         rng = np.random.default_rng([SEED, zlib.crc32(f"{audit}/{size}".encode()), draw])
         for score in spec.scores(world.draw(rng), settings, rng):
-            if score.key in spec.headline and math.isfinite(score.detectable):
-                found.setdefault(score.key, []).append(score)
-    return {key: sorted(scores, key=lambda one: one.detectable)[len(scores) // 2] for key, scores in found.items()}
+            if score.key in found:
+                found[score.key].append(score)
+    return [_typical(key, scores) for key, scores in found.items() if any(s.detectable > 0 for s in scores)]
+
+
+def _typical(key: str, scores: Sequence[Score]) -> Typical:
+    known = [score for score in scores if score.detectable > 0]
+    middle = float(np.median([score.df if score.df > 0 else 0.0 for score in known]))
+    usual = known[len(known) // 2]
+    return Typical(
+        key, len(known), float(np.sqrt(np.mean([score.detectable**2 for score in known]))), middle, usual.family,
+        ", ".join(f"{factor} {n}" for factor, n in usual.clusters.items()), usual.n, scores[0].detectable,
+    )  # fmt: skip
 
 
 def _finished(params: Params, store: Store, audit: str, model: str) -> tuple[str, Result] | None:

@@ -46,7 +46,7 @@ def answers(scores: Mapping[str, Sequence[Score]]) -> list[Answer]:
     family = sum(math.isfinite(score.p) for _, score in every)
     made = []
     for (audit, score), p in zip(every, holm([score.p for _, score in every]), strict=True):
-        of_model = replace(score, detectable=redetected(score, family))
+        of_model = replace(score, detectable=redetected(score.detectable, score.df, score.family, family))
         null = score.null_mean if math.isfinite(score.null_mean) else 0.0
         strength = abs(score.estimate - null) / score.detectable if score.detectable > 0 else 0.0
         said = verdict(of_model, p=float(p), family=max(1, family))

@@ -709,13 +709,12 @@ def _smallest_shift(df: float, alpha: float, power: float) -> float:
     return float(optimize.brentq(excess, 0.0, high, xtol=1e-4))
 
 
-def redetected(score: Score, family: int, power: float = POWER) -> float:
-    """``detectable`` of a Score at the correction over ``family`` Scores and another power, by quantiles of its t."""
-    if not (score.detectable > 0 and score.family and family):
-        return score.detectable
-    df = score.df if score.df > 0 else 1e6
-    wanted, had = _smallest_shift(df, ALPHA / family, power), _smallest_shift(df, ALPHA / score.family, POWER)
-    return score.detectable * wanted / had
+def redetected(value: float, df: float, family: int, over: int, power: float = POWER) -> float:
+    """``detectable`` of a Score, corrected over ``over`` Scores in place of ``family``, by quantiles of its t."""
+    if not (value > 0 and family and over):
+        return value
+    df = df if df > 0 else 1e6
+    return value * _smallest_shift(df, ALPHA / over, power) / _smallest_shift(df, ALPHA / family, POWER)
 
 
 # ---- Scores

@@ -85,7 +85,7 @@ def worlds(size: str = "quick") -> Sequence[World]:
 
     crossed = setting(300)
     study = "The default study" if size == "quick" else f"{asked:,} pairs of names and {texts} of each kind of text"
-    planted = {"gaps": NAME_GAPS, "name": 0.03, "name_task": 0.03, "dialect_gaps": DIALECT_GAPS}
+    planted: dict[str, Any] = {"gaps": NAME_GAPS, "name": 0.03, "name_task": 0.03, "dialect_gaps": DIALECT_GAPS}
     found = ("gap_size.excess", "gap_size.specific", "dialect_gap.positive", "dialect_gap_size.excess")
     # A small study has little of the power that the paper's own size has, so both are drawn.
     of_the_paper = [
