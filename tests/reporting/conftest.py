@@ -33,7 +33,9 @@ CARD = Card(
 GROUPS = ("Black", "White", "woman")
 
 
-def write_result(store: Store, model: str, shift: float, rng: np.random.Generator, rows: int = 60) -> None:
+def write_result(
+    store: Store, model: str, shift: float, rng: np.random.Generator, rows: int = 60, p: float = 0.001
+) -> None:
     """One result with tables, figures, notes, estimates, responses and generations."""
     folder = store.results("personas", model)
     share = 0.5 + shift
@@ -44,8 +46,8 @@ def write_result(store: Store, model: str, shift: float, rng: np.random.Generato
             share - 0.1,
             share + 0.1,
             null_mean=0.5,
-            p=0.001,
-            p_adjusted=0.002,
+            p=p,
+            p_adjusted=min(1.0, 2 * p),
             family=2,
             n=5,
             group="Black",

@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from tests.reporting.conftest import CARD, write_result
+
+from markedness.lm.config import ScriptedModel
+from markedness.reporting.pages import Pages
+from markedness.reporting.report import write
+from markedness.store import Store
 
 pytestmark = pytest.mark.slow
 
@@ -189,6 +196,108 @@ def test_every_control_has_a_name(card: Any) -> None:
         ".filter(e => !(e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length)).length"
     )
     assert nameless == 0
+
+
+@pytest.fixture(scope="module")
+def controls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """reports/ of the two controls: something was planted in one, and nothing found in the other."""
+    store, rng = Store(tmp_path_factory.mktemp("controls")), np.random.default_rng(2)
+    write_result(store, "control-none", 0.0, rng, p=0.6)
+    write_result(store, "control-planted", 0.3, rng)
+    models = {
+        "control-none": ScriptedModel(backend="scripted"),
+        "control-planted": ScriptedModel(backend="scripted", rule="planted"),
+    }
+    write(Pages(store, ("personas",), models, {"personas": CARD}))
+    return store.reports()
+
+
+def first_screen(driver: Any, page: Path) -> str:
+    """The text that a window of 1200 x 900 shows before anybody scrolls."""
+    driver.set_window_size(1200, 900)
+    driver.get(page.as_uri())
+    return str(
+        driver.execute_script(
+            "return [...document.querySelectorAll('h1, h2, h3, p, li')].filter((e) => {"
+            " const box = e.getBoundingClientRect(); return box.height && box.bottom <= innerHeight; })"
+            ".map((e) => e.textContent).join('\\n')"
+        )
+    )
+
+
+def test_first_screen_of_the_planted_control_says_what_is_planted(driver: Any, controls: Path) -> None:
+    shown = first_screen(driver, controls / "control-planted.html")
+    assert "What is planted in this control" in shown and "Every text about Black people says strong." in shown
+    assert "1 of 2 tested scores found a difference" in shown
+
+
+def test_first_screen_of_the_blind_control_says_that_nothing_was_found_and_what_would_have_been(
+    driver: Any, controls: Path
+) -> None:
+    shown = first_screen(driver, controls / "control-none.html")
+    assert "0 of 2 tested scores found a difference" in shown and "Nothing was found." in shown
+    assert "an effect of 0.2 or more would have been found" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("page", ["index", "tiny"])
+def test_no_chart_is_blank_and_text_is_readable_by_day_and_by_night(
+    driver: Any, written: Path, page: str, theme: str
+) -> None:
+    driver.get((written / f"{page}.html").as_uri())
+    driver.execute_script("localStorage.clear(); localStorage.setItem('theme', arguments[0]); location.reload()", theme)
+    until(lambda: driver.execute_script("return document.documentElement.dataset.theme") == theme)
+    until(lambda: not driver.find_elements("css selector", "[data-chart]:not([data-drawn])"))
+    charts = driver.find_elements("css selector", "[data-chart]")
+    assert bool(charts) == (page == "tiny")  # the index of this study has no comparison that is drawn
+    marks = "g.role-mark path, g.role-mark rect, g.role-mark line"
+    until(lambda: all(chart.find_elements("css selector", marks) for chart in charts))
+    assert not [chart for chart in charts if "could not be drawn" in chart.text]
+    contrast = driver.execute_script(CONTRAST)
+    assert contrast >= 4.5, contrast  # WCAG 2, level AA
+    driver.execute_script("localStorage.clear()")
+
+
+CONTRAST = """
+const light = (colour) => {
+  const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((x) => x / 255)
+    .map((x) => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+};
+const ground = (element) => {
+  for (let e = element; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor;
+    if (!/, 0\\)$|transparent|color\\(/.test(colour)) return colour;
+  }
+  return 'rgb(255, 255, 255)';
+};
+return Math.min(...[...document.querySelectorAll('h1, h2, h3, p, li, td, th, dd, .mark, .caveat, .quiet')]
+  .filter((e) => e.textContent.trim() && e.getClientRects().length && !e.closest('svg, .skip, .chips'))
+  .map((e) => {
+    const [a, b] = [light(getComputedStyle(e).color), light(ground(e))];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  }));
+"""
+"""The lowest contrast between a text and what is behind it."""
+
+
+def test_index_is_read_by_keyboard(driver: Any, written: Path) -> None:
+    driver.get((written / "index.html").as_uri())
+    driver.execute_script("localStorage.clear()")
+    keys = driver.switch_to.active_element
+    keys.send_keys("\ue004")  # Tab
+    assert driver.switch_to.active_element.text == "Skip to the content"
+    reached = set()
+    for _ in range(30):
+        element = driver.switch_to.active_element
+        if element.tag_name == "body":  # past the last one
+            break
+        reached.add(element.get_attribute("href") or element.get_attribute("id") or element.tag_name)
+        assert driver.execute_script("return getComputedStyle(arguments[0]).outlineStyle", element) != "none"
+        element.send_keys("\ue004")
+    assert "theme" in reached and {name for name in reached if name.endswith("/tiny.html")}
+    holder = open_fold(driver, "[data-table='compare-differences']")
+    assert holder.find_element("css selector", "[role=status]").text == "1 of 1 row"
 
 
 def test_index_opens_from_disk_without_a_request(driver: Any, written: Path) -> None:
