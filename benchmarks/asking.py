@@ -67,7 +67,7 @@ def timed(work: Any) -> tuple[float, float]:
 
 
 def memory() -> float:
-    return psutil.Process().memory_info().rss / 2**20
+    return float(psutil.Process().memory_info().rss / 2**20)
 
 
 async def whole_study(url: str, folder: Path, requests: int, in_flight: int) -> list[tuple[int, float]]:

@@ -13,11 +13,12 @@ import argparse
 import glob
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 
-from markedness.audits.homogeneity import clean, controls, evaluate, featurize, generate
+from markedness.audits.homogeneity import clean, controls, evaluate, featurize, figures, generate
 from markedness.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -74,9 +75,9 @@ def main() -> None:
     start = time.process_time()
     responses = clean.clean(generations, clean.Params())
     cleaned = time.process_time()
-    evaluate.figures.figures = lambda tables: {}  # type: ignore[assignment]
-    features = featurize.featurize(responses, featurize.Params())
-    made = evaluate.evaluate(features, evaluate.Params(n_resamples=N_RESAMPLES), np.random.default_rng(0))
+    features = featurize.featurize(responses, featurize.Params(), Store(ROOT).stimuli("homogeneity")).tables
+    with patch.object(figures, "figures", return_value={}):
+        made = evaluate.evaluate(features, evaluate.Params(n_resamples=N_RESAMPLES), np.random.default_rng(0))
     done = time.process_time()
     cells = len(made.tables["probability_of_differentiation"])
     print(

@@ -9,7 +9,9 @@ charts. A fresh process: imports and compilation count.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ from markedness.records import Axis, Completion, Value
 from markedness.store import Store
 
 ROOT = Path(__file__).parents[1]
+T = TypeVar("T")
 
 
 def crawl() -> pd.DataFrame:
@@ -54,7 +57,7 @@ def main() -> None:
     generations = crawl()
     total = [0.0, 0.0]
 
-    def timed(name: str, work):
+    def timed(name: str, work: Callable[[], T]) -> T:
         wall, cpu = time.perf_counter(), time.process_time()
         made = work()
         spent = time.perf_counter() - wall, time.process_time() - cpu

@@ -94,8 +94,9 @@ def attribute_docs(kind: type[BaseModel]) -> dict[str, str]:
     for base in reversed(kind.__mro__[:-1]):
         if not base.__module__.startswith("markedness"):
             continue
-        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body  # type: ignore[attr-defined]
-        for node, after in itertools.pairwise(body):
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for node, after in itertools.pairwise(definition.body):
             if (
                 isinstance(node, ast.AnnAssign)
                 and isinstance(node.target, ast.Name)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binomtest
+from tests.cells import number, row, text
 
 from markedness.compare import Comparison, corrected, replicated_effects, replications, word_overlap
 from markedness.records import FeatureTables, Unsupported
@@ -38,7 +39,7 @@ def scores(tables: FeatureTables) -> Sequence[Score]:
     return [made, claim("words.count", float(len(table)), sampled, method="")]
 
 
-def comparison(tables: dict[str, pd.DataFrame | Unsupported], controls: Sequence[str] = ()) -> Comparison:
+def comparison(tables: Mapping[str, pd.DataFrame | Unsupported], controls: Sequence[str] = ()) -> Comparison:
     features = {name: one if isinstance(one, Unsupported) else {"answers": one} for name, one in tables.items()}
     return Comparison("toy", features, scores, "answers", "prompt_id", ("gap.marked", "words.count"), controls)
 
@@ -131,8 +132,8 @@ def test_differences_of_scripted_controls_are_a_family_of_their_own() -> None:
     rng = np.random.default_rng(8)
     tables = {name: features(rng, shift) for name, shift in (("a", 0.3), ("b", 0.0), ("control", 0.0))}
     made = comparison(tables, controls=["control"]).differences().set_index(["model_a", "model_b"])
-    assert made.loc[("a", "b"), "p_adjusted"] == made.loc[("a", "b"), "p"]
-    assert made.loc[("a", "control"), "correction"].startswith("Holm over 2 tests: all pairs with a scripted control")
+    assert number(made, ("a", "b"), "p_adjusted") == number(made, ("a", "b"), "p")
+    assert text(made, ("a", "control"), "correction").startswith("Holm over 2 tests: all pairs with a scripted control")
 
 
 def test_correction_covers_the_tests_that_were_made() -> None:
@@ -148,9 +149,9 @@ def test_word_overlap_counts_shared_words_per_group() -> None:
     two = pd.DataFrame({"kind": "persona", "group": ["Black", "Black", "Asian"], "word": ["strong", "tall", "calm"]})
     table = word_overlap({"one": one, "two": two}).set_index("group")
     # Black: strong of strong, proud, tall; the others are marked by one model only.
-    assert table.loc["Black", ["n_a", "n_b", "n_shared"]].tolist() == [2, 2, 1]
+    assert row(table, "Black")[["n_a", "n_b", "n_shared"]].tolist() == [2, 2, 1]
     assert table.loc["Black", "jaccard"] == pytest.approx(1 / 3)
-    assert table.loc["Asian", ["n_a", "n_b", "n_shared"]].tolist() == [0, 1, 0]
+    assert row(table, "Asian")[["n_a", "n_b", "n_shared"]].tolist() == [0, 1, 0]
 
 
 def test_replications_go_both_ways_and_skip_models_without_effects() -> None:

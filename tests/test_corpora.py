@@ -9,6 +9,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +27,8 @@ def server(tmp_path: Path) -> Iterator[str]:
     (folder / "changed.csv").write_bytes(b"text\nother\n")
 
     class Handler(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args: object, **kwargs: object) -> None:
-            super().__init__(*args, directory=str(folder), **kwargs)  # type: ignore[arg-type]
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args, directory=str(folder))
 
         def log_message(self, *args: object) -> None: ...
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.servers.openai_server import Server
 from typer.testing import CliRunner
 
 from markedness import doctor
 from markedness import params as params_file
 from markedness.cli import app
 from markedness.params import ParamsError
-
-sys.path.insert(0, str(Path(__file__).parent / "servers"))
-from openai_server import Server
 
 KEY = "sk-planted-0123456789"
 PERSONAS = {"generate": {"prompts": ["imagine_yourself"], "samples": 2}}

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from markedness import params, pipeline
+from markedness import generation, params, pipeline
 from markedness.audits import STAGES
 from markedness.files import StoreError
 from markedness.lm.base import Draw, ModelError, RequestFailed
@@ -214,8 +214,8 @@ def test_generate_whose_requests_all_failed_names_their_number_and_writes_nothin
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({"models": {"m": {"backend": "scripted"}}}), encoding="utf-8")
     loaded = params.load(tmp_path / "params.yaml")
     monkeypatch.setattr(Scripted, "complete", refuse)
-    with pytest.raises(pipeline.StageError, match=r"all [\d,]+ requests failed, so that nothing was written"):
-        pipeline.generate(loaded, "guise", "m", say=lambda _: None)
+    with pytest.raises(generation.StageError, match=r"all [\d,]+ requests failed, so that nothing was written"):
+        generation.generate(loaded, "guise", "m", say=lambda _: None)
     assert outputs(tmp_path) == []
 
 
@@ -227,7 +227,7 @@ def test_run_that_measures_nothing_puts_the_earlier_files_back_and_says_so(tmp_p
     before = results(tmp_path)
     path.write_text(path.read_text(encoding="utf-8").replace("    personas:", "    guise:"), encoding="utf-8")
     with pytest.raises(
-        pipeline.StageError, match=r"names no texts for personas.*the earlier results stay in results/p"
+        generation.StageError, match=r"names no texts for personas.*the earlier results stay in results/p"
     ):
         pipeline.run(params.load(path), "personas", "texts", say=lambda _: None)
     assert results(tmp_path) == before
@@ -277,7 +277,7 @@ def test_featurize_over_files_that_it_did_not_write_refuses_and_keeps_them(tmp_p
     run(path)  # what it wrote itself is replaced
     weights = tmp_path / "models" / "personas" / "texts" / "model.safetensors"
     weights.write_bytes(b"weights")
-    with pytest.raises(pipeline.StageError, match=r"model\.safetensors: is not a file that featurize wrote"):
+    with pytest.raises(generation.StageError, match=r"model\.safetensors: is not a file that featurize wrote"):
         pipeline.featurize(params.load(path), "personas", "texts", say=lambda _: None)
     assert weights.read_bytes() == b"weights"
 
@@ -296,7 +296,7 @@ def test_run_says_the_groups_found_before_anything_is_computed(tmp_path: Path) -
     write_study(tmp_path)
     write_texts(tmp_path)
     said: list[str] = []
-    pipeline.generate(params.load(tmp_path / "params.yaml"), "personas", "texts", said.append)
+    generation.generate(params.load(tmp_path / "params.yaml"), "personas", "texts", said.append)
     assert said[0] == (
         "personas texts: 32 rows of 1 file(s), 4 groups: Black man 8, Black woman 8, White man 8, White woman 8"
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import zlib
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import yaml
 
 from markedness import audits, params, planning
 from markedness.params import ParamsError
+from markedness.reporting.results import Result
 from markedness.stats.inference import detectable
 from markedness.store import Store
 
@@ -31,9 +33,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "params.yaml"
 
 
-def plan(path: Path, **asked: object) -> tuple[pd.DataFrame, list[str]]:
+def plan(path: Path, **asked: Any) -> tuple[pd.DataFrame, list[str]]:
     said: list[str] = []
-    return planning.plan(params.load(path), "control-none", say=said.append, **asked), said  # type: ignore[arg-type]
+    return planning.plan(params.load(path), "control-none", say=said.append, **asked), said
 
 
 def test_plan_has_requests_and_smallest_effects_of_every_size_and_asks_nothing(study: Path) -> None:
@@ -71,11 +73,9 @@ def test_variance_of_a_finished_run_scales_the_plan(study: Path, monkeypatch: py
     loaded = params.load(study)
     world = planning.typical("homogeneity", "quick")["pd_difference.marked"]
 
-    class Finished:
-        def score(self, key: str) -> object:
-            return type("S", (), {"detectable": 3 * world.detectable if key == world.key else math.nan})()
-
-    found = planning.smallest_effects(loaded, "homogeneity", "quick", ("m", Finished()))  # type: ignore[arg-type]
+    scores = [replace(world, detectable=3 * world.detectable)]
+    finished = Result("homogeneity", "m", audits.spec("homogeneity").card, study.parent, scores, notes=[])
+    found = planning.smallest_effects(loaded, "homogeneity", "quick", ("m", finished))
     by_key = {key: value for key, value, *_ in found}
     first = alone.set_index("score")["smallest_effect"]
     assert by_key["pd_difference.marked"] == pytest.approx(3 * first["pd_difference.marked"])

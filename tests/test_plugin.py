@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -70,7 +71,7 @@ def test_plugin_of_the_tests_is_at_most_60_lines() -> None:
 
 @pytest.mark.slow
 def test_backend_of_another_package_answers_a_generate_and_has_its_block_checked(tmp_path: Path) -> None:
-    study = {**PARAMS, "run": ["parrot"], "models": {"parrot": {"backend": "echo", "words": 1}}}
+    study: dict[str, Any] = {**PARAMS, "run": ["parrot"], "models": {"parrot": {"backend": "echo", "words": 1}}}
 
     def generate() -> subprocess.CompletedProcess[str]:
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")

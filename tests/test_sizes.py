@@ -10,6 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from markedness import audits, generation, params
+from markedness.audits.base import OWN
 from markedness.cli import app
 from markedness.params import Params, ParamsError
 from markedness.records import Completion, Prompt
@@ -103,7 +104,7 @@ def test_quick_asks_the_same_requests_as_the_default_study_before_there_were_siz
     assert requests and requests == asked(then, audit)
 
 
-@pytest.mark.parametrize("audit", audits.OWN)
+@pytest.mark.parametrize("audit", OWN)
 def test_every_size_of_every_audit_is_sound_and_asks_for_more_than_the_one_before(audit: str, tmp_path: Path) -> None:
     numbers = []
     for size in ("quick", "standard"):
@@ -114,7 +115,7 @@ def test_every_size_of_every_audit_is_sound_and_asks_for_more_than_the_one_befor
     assert loaded.sizes[audit].name == "paper"
 
 
-@pytest.mark.parametrize("audit", audits.OWN)
+@pytest.mark.parametrize("audit", OWN)
 def test_without_a_size_a_block_has_the_defaults_of_its_params(audit: str, tmp_path: Path) -> None:
     default = audits.spec(audit).params("generate")().model_dump(mode="json")
     assert generate(tmp_path, audit, {}) == default

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -242,7 +243,8 @@ def test_features_of_another_kind_than_the_spec_declares_are_not_written(tmp_pat
     good = pd.DataFrame({"word": ["a", None], "count": [1, None], "kept": [True, None], "embedding": [[0.5], None]})
     with pytest.raises(TableError, match="the table 'other' is not declared"):
         store.write_features("a", "m", Features({"other": good}), schemas)
-    for name, value in {"word": 1, "count": 0.5, "kept": "yes", "embedding": "x"}.items():
+    wrong: dict[str, Any] = {"word": 1, "count": 0.5, "kept": "yes", "embedding": "x"}
+    for name, value in wrong.items():
         with pytest.raises(TableError, match=rf"data/features/a/m/words: the column '{name}' holds"):
             store.write_features("a", "m", Features({"words": good.assign(**{name: value})}), schemas)
     store.write_features("a", "m", Features({"words": good}), schemas)

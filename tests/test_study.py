@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -107,7 +108,11 @@ def test_track_with_a_server_that_is_down_exits_with_status_1_and_keeps_the_resu
 
 def test_compare_between_revisions_reads_git_and_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    changed = {**CONTENT, "run": ["model"], "models": {"model": {"backend": "scripted", "rule": "none"}}}
+    changed: dict[str, Any] = {
+        **CONTENT,
+        "run": ["model"],
+        "models": {"model": {"backend": "scripted", "rule": "none"}},
+    }
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(changed, sort_keys=False), encoding="utf-8")
     run(tmp_path, "model")

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -22,6 +23,10 @@ from markedness import tracking
 from markedness.provenance import flat, key_of, public
 from markedness.tracked import AuditRun, DataSet, ModelRun
 from markedness.tracking import TrackingError, track
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 pytestmark = pytest.mark.slow
 
@@ -59,13 +64,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def client(uri: str):  # type: ignore[no-untyped-def]
+def client(uri: str) -> MlflowClient:
     import mlflow
 
     return mlflow.MlflowClient(tracking_uri=uri)
 
 
-def runs(uri: str, query: str = "") -> list:  # type: ignore[type-arg]
+def runs(uri: str, query: str = "") -> list[Run]:
     there = client(uri)
     experiment = there.get_experiment_by_name("audits")
     return list(there.search_runs([experiment.experiment_id], query))
@@ -271,7 +276,7 @@ INFO = {
     "artifact_uri": "x",
     "start_time": 1,
 }
-ODD = {
+ODD: dict[str, dict[str, Any]] = {
     "experiment of another type": {"experiments/get-by-name": {"experiment": 5}},
     "experiment_id of another type": {"experiments/get-by-name": {"experiment": {"experiment_id": {"a": 1}}}},
     "list": {"experiments/get-by-name": [1]},
@@ -286,7 +291,7 @@ ODD = {
 def test_track_to_a_server_that_answers_nonsense_is_one_sentence_and_touches_no_foreign_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    answers = {"experiments/get-by-name": EXPERIMENT, **ODD[case]}
+    answers: dict[str, Any] = {"experiments/get-by-name": EXPERIMENT, **ODD[case]}
     asked = []
 
     class Odd(BaseHTTPRequestHandler):

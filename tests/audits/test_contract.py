@@ -149,7 +149,7 @@ def test_featurize_leaves_its_input_and_keeps_the_cluster(study: Study) -> None:
 
 def test_features_hold_plain_columns_and_no_attributes(study: Study) -> None:
     for name, table in study.features().items():
-        assert not {key for key in table.attrs if not key.startswith("PANDAS")}, name
+        assert not {key for key in table.attrs if not str(key).startswith("PANDAS")}, name
 
 
 def test_columns_of_the_stages_are_names_that_no_axis_may_have(study: Study) -> None:

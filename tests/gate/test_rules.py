@@ -30,7 +30,8 @@ def score(values: np.ndarray, worse: int = 1, key: str = "gap.marked") -> Score:
 def names(mean: float, n: int = 20, sd: float = 1.0, seed: int = 0) -> np.ndarray:
     """Exactly of this mean and standard deviation."""
     drawn = np.random.default_rng(seed).normal(size=n)
-    return mean + sd * (drawn - drawn.mean()) / drawn.std(ddof=1)
+    made: np.ndarray = mean + sd * (drawn - drawn.mean()) / drawn.std(ddof=1)
+    return made
 
 
 def pair(candidate: Score, baseline: Score, margin: float | None = None, model: str = "new") -> Pair:
@@ -188,11 +189,12 @@ def lost(made: Score, low: float = math.nan, high: float = math.nan) -> Score:
 @pytest.mark.parametrize("margin", [None, 2.0])
 @pytest.mark.parametrize(("low", "high"), [(math.nan, math.nan), (-3.0, 3.0)])
 def test_pass_that_missing_answers_could_turn_is_inconclusive(margin: float | None, low: float, high: float) -> None:
-    made = pair(score(names(0.0, seed=1)), score(names(0.0, seed=2)), margin)
+    candidate, baseline = score(names(0.0, seed=1)), score(names(0.0, seed=2))
+    made = pair(candidate, baseline, margin)
     assert one(made).outcome is PASSED
-    assert one(replace(made, candidate=lost(made.candidate, low, high), candidate_missing=True)).outcome is INCONCLUSIVE  # type: ignore[arg-type]
+    assert one(replace(made, candidate=lost(candidate, low, high), candidate_missing=True)).outcome is INCONCLUSIVE
     # What the baseline lacks can turn a margin, but not make a finding of the candidate.
-    of_baseline = one(replace(made, baseline=lost(made.baseline, low, high), baseline_missing=True))  # type: ignore[arg-type]
+    of_baseline = one(replace(made, baseline=lost(baseline, low, high), baseline_missing=True))
     assert of_baseline.outcome is (PASSED if margin is None and low == -3.0 else INCONCLUSIVE)
 
 

@@ -16,7 +16,6 @@ import pytest
 from markedness import audits
 
 SERVER = Path(__file__).parents[1] / "servers" / "openai_server.py"
-sys.path[:0] = [str(SERVER.parent), str(Path(__file__).parent)]
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +23,7 @@ def _restore_audits() -> Iterator[None]:
     """`toy_study.study` puts its own audit in place of all; undone after each test."""
     spec = audits.spec
     yield
-    audits.spec = spec  # type: ignore[assignment]
+    audits.spec = spec
 
 
 @dataclass
@@ -39,7 +38,8 @@ class RunningServer:
 
     def stats(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/stats") as answer:
-            return json.load(answer)
+            counts: dict[str, Any] = json.load(answer)
+        return counts
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import toy_study
-from openai_server import Server
+from tests.cells import text
+from tests.lm import toy_study
+from tests.servers.openai_server import Server
 
-from markedness import pipeline
+from markedness import generation
 from markedness.lm import batch as batches
 from markedness.lm.base import ModelError
 from markedness.lm.ledger import Ledger
@@ -20,7 +21,7 @@ from markedness.lm.run import BudgetError
 from markedness.store import Store
 
 TEXTS = [f"text {i}" for i in range(7)]
-BATCH = {"batch_api": True, "batch_requests": 5, "batch_poll": 0.01, "max_wait": 0.01, "chat": True}
+BATCH: dict[str, Any] = {"batch_api": True, "batch_requests": 5, "batch_poll": 0.01, "max_wait": 0.01, "chat": True}
 
 
 class Killed(BaseException):
@@ -28,7 +29,7 @@ class Killed(BaseException):
 
 
 def run(params: Any) -> tuple[pd.DataFrame, Counts]:
-    counts = pipeline.generate(params, "toy", "toy", lambda line: None)
+    counts = generation.generate(params, "toy", "toy", lambda line: None)
     assert counts.requested == counts.answered + counts.failed
     return pd.read_parquet(params.root / "data/generations/toy/toy.parquet"), counts
 
@@ -65,9 +66,9 @@ def test_batch_always_expiring_is_recorded_with_its_reason(tmp_path: Path) -> No
     with Server() as server:
         server.batch_plan = ["expired"] * 9
         said: list[str] = []
-        with pytest.raises(pipeline.StageError, match="all 1 requests failed"):
+        with pytest.raises(generation.StageError, match="all 1 requests failed"):
             params = toy_study.study(tmp_path, server.url, ["one"], max_attempts=3, **BATCH)
-            pipeline.generate(params, "toy", "toy", said.append)
+            generation.generate(params, "toy", "toy", said.append)
         assert len(server.batches) == 3
     assert any("batch_expired" in line and "3 batches" in line for line in said)
 
@@ -89,7 +90,7 @@ def test_batch_fault_of_one_request_is_retried_or_recorded(tmp_path: Path) -> No
     table = table.set_index("prompt")
     assert table.loc[["fault:500*1", "fine"], "text"].notna().all()
     for fault, reason in (("400", "HTTP 400"), ("content-filter", "content filter"), ("empty", "empty")):
-        assert reason in table.loc[f"fault:{fault}", "error"] and pd.isna(table.loc[f"fault:{fault}", "text"])
+        assert reason in text(table, f"fault:{fault}", "error") and table["text"].isna()[f"fault:{fault}"]
 
 
 MALFORMED = [
@@ -173,7 +174,7 @@ def kill_at(step: str, patch: pytest.MonkeyPatch) -> None:
 
         async def make_and_die(self: Any, name: str, file: str) -> str:
             await make(self, name, file)
-            return die()
+            raise Killed
 
         patch.setattr(run_class, "_make", make_and_die)
     else:
@@ -209,7 +210,7 @@ def test_batch_that_the_endpoint_forgot_is_forgotten_with_a_sentence_and_asked_a
         params = killed_while_waiting(tmp_path, server.url, monkeypatch)
         del server.batches["batch-1"]
         said: list[str] = []
-        counts = pipeline.generate(params, "toy", "toy", said.append)
+        counts = generation.generate(params, "toy", "toy", said.append)
     assert counts.answered == 7 and counts.failed == 0
     assert under_way(params) == {}
     (sentence,) = (line for line in said if "batch-1" in line)

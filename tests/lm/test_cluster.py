@@ -14,15 +14,13 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from tests.lm.tiny_models import tiny_gpt2
 
-from markedness import audits, pipeline
+from markedness import audits, generation
 from markedness import params as params_file
 from markedness.lm.base import ModelError
 from markedness.lm.ledger import Ledger
 from markedness.records import Prompt, Sampling
-
-sys.path.insert(0, str(Path(__file__).parent))
-from tiny_models import tiny_gpt2
 
 pytestmark = pytest.mark.slow
 
@@ -59,11 +57,11 @@ def table(study: Any, model: str) -> pd.DataFrame:
 def test_two_workers_write_the_table_of_one_process(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="skipped: Ray is not installed (pip install 'markedness[cluster]')")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([PACKAGE, os.environ.get("PYTHONPATH", "")]))
-    one = pipeline.generate(study, "toy", "one")
+    one = generation.generate(study, "toy", "one")
     assert (one.requested, one.answered, one.failed) == (30, 30, 0)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        two = pipeline.generate(study, "toy", "two")
+        two = generation.generate(study, "toy", "two")
         assert (two.answered, two.from_ledger) == (30, 0)
         pd.testing.assert_frame_equal(table(study, "one"), table(study, "two"), check_exact=True)
     finally:
@@ -72,15 +70,15 @@ def test_two_workers_write_the_table_of_one_process(study: Any, monkeypatch: pyt
     with Ledger(ledgers / "one.sqlite") as first, Ledger(ledgers / "two.sqlite") as second:
         assert set(first.keys()) == set(second.keys())
     # nothing is asked, and no Ray started, where the ledger has it all
-    again = pipeline.generate(study, "toy", "two")
+    again = generation.generate(study, "toy", "two")
     assert again.from_ledger == 30 and not ray.is_initialized()
 
 
 def test_a_complete_ledger_needs_no_model(study: Any) -> None:
-    pipeline.generate(study, "toy", "one")
+    generation.generate(study, "toy", "one")
     before = table(study, "one")
     shutil.rmtree(study.root / "tiny")
-    again = pipeline.generate(study, "toy", "one")
+    again = generation.generate(study, "toy", "one")
     assert (again.answered, again.from_ledger) == (30, 30)
     pd.testing.assert_frame_equal(before, table(study, "one"), check_exact=True)
 
@@ -88,4 +86,4 @@ def test_a_complete_ledger_needs_no_model(study: Any) -> None:
 def test_more_than_one_worker_without_ray_is_one_sentence(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ModelError, match=r"pip install 'markedness\[cluster\]' or set workers: 1"):
-        pipeline.generate(study, "toy", "two")
+        generation.generate(study, "toy", "two")

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.cells import row
 
 from markedness.lm import corpus
 from markedness.lm.base import ModelError
@@ -132,7 +133,7 @@ def test_read_corpus_composes_names_and_keeps_texts(tmp_path: Path) -> None:
     columns = CorpusColumns(required=("text",), optional=("name",))
     axes = {"race": AXES["race"]}
     rows = corpus.read_corpus(CorpusSource(path="texts.csv"), tmp_path, "models.m.homogeneity", axes, columns).rows
-    assert rows.loc[0, ["text", "name"]].tolist() == ["Rene\u0301", "René"]
+    assert row(rows, 0)[["text", "name"]].tolist() == ["Rene\u0301", "René"]
 
 
 def test_read_corpus_with_a_spelling_of_two_values_asks_for_a_mapping(tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def test_perplexity_of_the_embedded_model_prefers_sense(gemma: LocalModel) -> No
     texts = ("The bus stops at the market every morning.", "Morning the every market bus stops at the.")
     sense, nonsense = ask(gemma, [Prompt("p", "g", completion=text, perplexity=True) for text in texts])
     assert sense.estimator == "next_token"
-    assert sense.log_probs[0] > nonsense.log_probs[0] + 1
+    (of_sense,), (of_nonsense,) = sense.log_probs, nonsense.log_probs
+    assert of_sense is not None and of_nonsense is not None and of_sense > of_nonsense + 1
 
 
 def test_embedded_model_writes_texts_that_stop(gemma: LocalModel) -> None:

@@ -12,13 +12,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import toy_study
 import yaml
-from openai_server import Server
+from tests.lm import toy_study
+from tests.servers.openai_server import Server
 
-from markedness import ledgers, pipeline
+from markedness import generation, ledgers
 from markedness.lm import openai_api, served_by
 from markedness.lm import run as asking
+from markedness.lm.answers import read_completion
 from markedness.lm.base import ModelError
 from markedness.lm.config import DEFAULT_URL
 from markedness.lm.database import LedgerError
@@ -35,7 +36,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(params: Any) -> tuple[pd.DataFrame, Counts, str]:
     said: list[str] = []
-    counts = pipeline.generate(params, "toy", "toy", said.append)
+    counts = generation.generate(params, "toy", "toy", said.append)
     assert counts.requested == counts.answered + counts.failed
     return pd.read_parquet(params.root / "data/generations/toy/toy.parquet"), counts, "\n".join(said)
 
@@ -111,7 +112,7 @@ def test_generate_missing_v1_names_the_url(tmp_path: Path) -> None:
 def test_generate_busy_server_passes_the_test_request(tmp_path: Path) -> None:
     with Server() as server:
         server.always = "503"
-        with pytest.raises(pipeline.StageError, match="all 1 requests failed"):
+        with pytest.raises(generation.StageError, match="all 1 requests failed"):
             run(toy_study.study(tmp_path, server.url, ["a"], max_attempts=1))
         assert server.probes == 1
 
@@ -182,7 +183,7 @@ def test_generate_answers_broken_off_in_a_row_are_given_up(tmp_path: Path, monke
     monkeypatch.setattr(asking, "GIVE_UP_AFTER", 5)
     with Server() as server:
         server.always = "broken-off"
-        with pytest.raises(pipeline.StageError, match="all 30 requests failed"):
+        with pytest.raises(generation.StageError, match="all 30 requests failed"):
             run(toy_study.study(tmp_path, server.url, [f"text {i}" for i in range(30)], concurrency=1))
         assert server.faults["broken-off"] <= 7
 
@@ -205,13 +206,13 @@ def test_generate_answers_paid_for_but_empty_are_given_up_and_paid_for_once(
     with Server() as server:
         params = toy_study.study(tmp_path, server.url, [f"fault:empty-paid {i}" for i in range(60)], concurrency=2)
         for earlier in (False, True):
-            with pytest.raises(pipeline.StageError, match="all 60 requests failed"):
+            with pytest.raises(generation.StageError, match="all 60 requests failed"):
                 run(params)
             paid = server.faults["empty-paid"]
             assert 5 <= paid <= 7 and server.probes == 1, f"second run: {earlier}"
         said: list[str] = []
-        with pytest.raises(pipeline.StageError):
-            pipeline.generate(params, "toy", "toy", said.append)
+        with pytest.raises(generation.StageError):
+            generation.generate(params, "toy", "toy", said.append)
     assert any(f"{paid} answers were paid for but are empty ({paid} of them earlier)" in line for line in said)
     assert any(f"not asked: the ledger has {paid} answers to such requests" in line for line in said)
 
@@ -254,7 +255,7 @@ def test_prune_during_a_run_is_refused_and_removes_nothing(tmp_path: Path) -> No
                 assert len(ledger) == 2
 
 
-SCORED = {"chat": True, "top_logprobs": 5, "candidates": ["lamp", "river"]}
+SCORED: dict[str, Any] = {"chat": True, "top_logprobs": 5, "candidates": ["lamp", "river"]}
 IN_BATCHES = {"batch_api": True, "batch_poll": 0.01}
 
 
@@ -278,7 +279,7 @@ def test_generate_answer_that_nobody_foresaw_ends_one_request_and_the_others_are
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: dict[str, Any]
 ) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
-    read = openai_api.read_completion
+    read = read_completion
 
     def unforeseen(answer: Any, prompt: Any, *more: Any) -> Any:
         if prompt.text == "text 5":
@@ -350,7 +351,7 @@ def test_generate_dummy_key_changes_nothing_that_is_measured(tmp_path: Path, mon
         monkeypatch.setenv("DUMMY", key or "x")
         with Server() as server:
             server.served_model = "best-of-the-rest"
-            settings = {"api_key_env": "DUMMY"} if key else {}
+            settings: dict[str, Any] = {"api_key_env": "DUMMY"} if key else {}
             tables.append(run(toy_study.study(tmp_path / f"k{key}", server.url, texts, **settings))[0])
             sent = {head.get("authorization") for head in server.heads}
             assert sent == ({f"Bearer {key}"} if key else {None})
@@ -433,7 +434,7 @@ def test_generate_base_url_of_the_environment_is_not_obeyed_silently(
     with Server() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         with pytest.raises(ModelError, match="OPENAI_BASE_URL is set, but params alone say who is asked"):
-            run(toy_study.study(tmp_path, None, ["a"]))  # type: ignore[arg-type]
+            run(toy_study.study(tmp_path, None, ["a"]))
         assert server.connections == 0
 
 

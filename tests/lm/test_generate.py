@@ -14,11 +14,11 @@ from typing import Any
 import orjson
 import pandas as pd
 import pytest
-import toy_study
 import yaml
-from openai_server import Server
+from tests.lm import toy_study
+from tests.servers.openai_server import Server
 
-from markedness import generation, pipeline
+from markedness import generation
 from markedness import params as params_file
 from markedness.lm.base import ModelError
 from markedness.lm.plan import Counts
@@ -34,13 +34,13 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(params: Any) -> tuple[pd.DataFrame, Counts, list[str]]:
     said: list[str] = []
-    counts = pipeline.generate(params, "toy", "toy", said.append)
+    counts = generation.generate(params, "toy", "toy", said.append)
     assert counts.requested == counts.answered + counts.failed
     return pd.read_parquet(table_of(params)), counts, said
 
 
 def table_of(params: Any) -> Path:
-    return params.root / "data" / "generations" / "toy" / "toy.parquet"
+    return Path(params.root) / "data" / "generations" / "toy" / "toy.parquet"
 
 
 RECOVERED = [
@@ -150,7 +150,7 @@ def test_personas_killed_twenty_times_gives_the_table_of_an_uninterrupted_run(
     assert (requested, answered, failed) == (120, 120, 0) and kills > 15 and known > 20
     assert server.stats()["bodies"] == 120
     whole = params_file.load(persona_study(tmp_path / "whole", start_server().url))
-    counts = pipeline.generate(whole, "personas", "toy", lambda line: None)
+    counts = generation.generate(whole, "personas", "toy", lambda line: None)
     assert counts.answered == 120
     tables = [tmp_path / name / "data" / "generations" / "personas" / "toy.parquet" for name in ("killed", "whole")]
     assert tables[0].read_bytes() == tables[1].read_bytes()

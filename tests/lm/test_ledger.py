@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def filled(path: Path, n: int = 3) -> Path:
 def texts(path: Path, n: int = 3) -> list[str | None]:
     with Ledger(path) as ledger:
         found = [ledger.get(draw(sample).key) for sample in range(n)]
-    return [completion and completion.text for completion in found]
+    return [completion.text if completion else None for completion in found]
 
 
 def execute(path: Path, statement: str, *values: Any) -> None:
@@ -249,7 +250,7 @@ def test_ledger_of_two_writers_at_once_has_the_answers_of_both(tmp_path: Path) -
             for sample in range(first, first + 500):
                 ledger.append(draw(sample), Completion(text=f"answer {sample}"))
 
-    children = [in_child(lambda first=first: write(first)) for first in (0, 250)]  # type: ignore[misc]
+    children = [in_child(partial(write, first)) for first in (0, 250)]
     assert [ended(child) for child in children] == [0, 0]
     assert texts(path, 751) == [*(f"answer {sample}" for sample in range(750)), None]
 

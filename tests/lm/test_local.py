@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="skipped: torch is not installed (pip install 'markedness[local]')")
+pytest.importorskip("torch", reason="skipped: torch is not installed (pip install 'markedness[local]')")
 
-from markedness.lm.base import Draw, ModelError, RequestFailed  # noqa: E402
-from markedness.lm.config import TransformersModel  # noqa: E402
-from markedness.lm.local import LocalModel  # noqa: E402
-from markedness.records import Completion, Message, Prompt, Sampling  # noqa: E402
+import torch
+from tests.lm.tiny_models import MODELS
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-sys.path.insert(0, str(Path(__file__).parent))
-from tiny_models import MODELS  # noqa: E402
+from markedness.lm.base import Draw, ModelError, RequestFailed
+from markedness.lm.config import TransformersModel
+from markedness.lm.local import LocalModel
+from markedness.records import Completion, Message, Prompt, Sampling
 
 TEXTS = (
     'The person who says " the rain " is', 'the people say: " they are walking " they are', "he says he is",
@@ -34,8 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def local(folder: Path, name: str, **more) -> LocalModel:
-    settings = {"dtype_text": "float64", "dtype_scores": "float64", "batch_size": 4} | more
+def local(folder: Path, name: str, **more: Any) -> LocalModel:
+    settings: dict[str, Any] = {"dtype_text": "float64", "dtype_scores": "float64", "batch_size": 4} | more
     return LocalModel(TransformersModel(backend="transformers", path=name, **settings), folder, seed=7)
 
 
@@ -44,11 +46,11 @@ def ask(model: LocalModel, prompts: list[Prompt]) -> list[Completion]:
     return asyncio.run(model.complete(draws))
 
 
-def scored(text: str, **more) -> Prompt:
+def scored(text: str, **more: Any) -> Prompt:
     return Prompt("p", "g", completion=text, candidates=CANDIDATES, **more)
 
 
-def read_one_by_one(model, tokenizer, name: str, text: str) -> torch.Tensor:
+def read_one_by_one(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str, text: str) -> torch.Tensor:
     """Ln P over the vocabulary, as plainly as it can be written: one sequence, all logits."""
     with torch.no_grad():
         if name == "gpt2":
@@ -103,7 +105,7 @@ def test_perplexity_batched_equals_one_by_one(folder: Path, name: str) -> None:
                     more = {} if name == "roberta" else {"decoder_input_ids": torch.tensor([[0, blank]])}
                     logits = net(input_ids=hidden, **more).logits[0, i if name == "roberta" else 1]
                     each.append(float(torch.log_softmax(logits, -1)[ids[i]]))
-        assert answer.log_probs == (pytest.approx(sum(each) / len(each), abs=1e-9),)
+        assert answer.log_probs == pytest.approx((sum(each) / len(each),), abs=1e-9)
         assert answer.completion_tokens == len(each)
 
 
@@ -137,7 +139,7 @@ def test_score_of_a_text_with_a_mask_of_its_own_fails(folder: Path) -> None:
     assert "not unique" in (answer.error or "")
 
 
-def written(text: str, **more) -> Prompt:
+def written(text: str, **more: Any) -> Prompt:
     sampling = Sampling(**({"temperature": 1.0, "top_p": 0.9, "max_tokens": 12} | more))
     return Prompt("p", "g", completion=text, sampling=sampling, samples=3)
 
@@ -159,6 +161,7 @@ def test_text_at_temperature_zero_is_that_of_transformers(folder: Path) -> None:
             ids = torch.tensor([model.tokenizer(text)["input_ids"]])
             out = model.load("float64").generate(input_ids=ids, do_sample=False, max_new_tokens=12)[0]
             new = out[1:] if name == "t5" else out[ids.shape[1] :]
+            assert answer.text is not None
             assert answer.text.strip() == model.tokenizer.decode(new, skip_special_tokens=True).strip()
 
 
@@ -236,7 +239,7 @@ def test_a_state_space_model_is_scored_and_unsupported_for_text(folder: Path, tm
 def test_out_of_memory_fails_the_batch_with_a_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from markedness.lm import local_text
 
-    def fails(*arguments) -> None:
+    def fails(*arguments: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
     monkeypatch.setattr(local_text, "draw", fails)

@@ -28,7 +28,8 @@ class Service(BaseHTTPRequestHandler):
     """A moderation service: `state` of its server says what goes wrong."""
 
     def do_POST(self) -> None:
-        state: dict[str, Any] = self.server.state  # type: ignore[attr-defined]
+        assert isinstance(self.server, Running)
+        state = self.server.state
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         text = body["comment"]["text"] if "comment" in body else body["input"]
         headers = {name.lower(): value for name, value in self.headers.items()}

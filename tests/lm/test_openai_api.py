@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai_server import Server
+from tests.servers.openai_server import Server
 
 from markedness.lm.answers import candidate_log_probs, read_completion, top_log_probs
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
@@ -41,7 +41,7 @@ def ask(server: Server, prompt: Prompt, sample: int = 0, **config: object) -> Co
     return asyncio.run(once())
 
 
-def chat(text: str, **more: object) -> Prompt:
+def chat(text: str, **more: Any) -> Prompt:
     return Prompt("p", "g", messages=(Message("user", text),), completion=text, **more)
 
 
@@ -253,8 +253,8 @@ def test_candidate_log_probs_none_found_is_missing() -> None:
 
 
 def test_top_log_probs_of_nonsense_is_none() -> None:
-    for served in (None, 3, {}, {"content": []}, {"content": [3]}, {"top_logprobs": [None]}, {"content": None}):
-        assert top_log_probs({"logprobs": served}) is None
+    nonsense: list[Any] = [None, 3, {}, {"content": []}, {"content": [3]}, {"top_logprobs": [None]}, {"content": None}]
+    assert [top_log_probs({"logprobs": served}) for served in nonsense] == [None] * 7
 
 
 def test_score_server_without_log_probs_is_unsupported_with_a_sentence() -> None:
@@ -272,7 +272,8 @@ def test_score_one_answer_without_log_probs_among_others_fails_alone() -> None:
 
     async def thrice(server: Server) -> list[Completion | str]:
         model = OpenAIServer(OpenAIModel(backend="openai", model="toy", base_url=server.url, top_logprobs=5))
-        served, got = server.top_logprobs, []
+        served = server.top_logprobs
+        got: list[Completion | str] = []
         for top in (served, None, served):
             server.top_logprobs = top
             try:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import toy_study
+from tests.lm import toy_study
 
-from markedness import audits, pipeline
+from markedness import generation
 from markedness.records import Prompt, Sampling
 
 pytestmark = pytest.mark.slow
@@ -37,8 +37,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def run(params: Any, prompts: list[Prompt]) -> tuple[pd.DataFrame, Any]:
-    audits.spec("toy").prompts = lambda stimuli, params, rng: (one for one in [prompts])
-    counts = pipeline.generate(params, "toy", "toy", lambda line: None)
+    toy_study.install([prompts])
+    counts = generation.generate(params, "toy", "toy", lambda line: None)
     assert counts.requested == counts.answered + counts.failed
     return pd.read_parquet(params.root / "data/generations/toy/toy.parquet"), counts
 

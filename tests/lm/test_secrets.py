@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from openai_server import Server
+from tests.servers.openai_server import Server
 
 from markedness import params as params_file
 from markedness import pipeline, study, tracking
@@ -16,6 +17,7 @@ from markedness.credentials import hide, looks_like_a_secret
 from markedness.lm.config import OpenAIModel
 from markedness.lm.redaction import LONGEST_ERROR, Redaction, is_random, printable
 from markedness.params import ParamsError
+from markedness.tracked import ModelRun
 
 KEY = "sk-planted-0123456789"
 
@@ -78,7 +80,7 @@ def load(folder: Path, **model: object) -> OpenAIModel:
     return config
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "base_url query": ({"base_url": f"https://host/v1?api-key={KEY}"}, "base_url: has a query"),
     "base_url user": ({"base_url": f"https://me:{KEY}@host/v1"}, "base_url: has a user name or password"),
     "base_url without scheme": ({"base_url": "localhost:8000/v1"}, "base_url: needs a scheme and a host"),
@@ -167,7 +169,7 @@ def test_track_message_never_shows_credentials_of_the_address(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    run = tracking.ModelRun("toy", {}, {}, [])
+    run = ModelRun("toy", {}, {}, [])
     with pytest.raises(tracking.TrackingError, match=r"MLflow at .* all results are safe") as failed:
         tracking.track([run], tmp_path, "e")
     assert not any(part in str(failed.value) for part in ("planted", "me:", "ted@"))

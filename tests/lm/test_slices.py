@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 import pytest
-import toy_study
-from openai_server import Server
+from tests.lm import toy_study
+from tests.servers.openai_server import Server
 
-from markedness import generation, ledgers, pipeline
+from markedness import generation, ledgers
 from markedness import params as params_file
 from markedness.lm import served_by
 from markedness.lm.base import Draw, draw_keys
@@ -39,7 +39,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(params: Any) -> tuple[Counts, list[str]]:
     said: list[str] = []
-    return pipeline.generate(params, "toy", "toy", said.append), said
+    return generation.generate(params, "toy", "toy", said.append), said
 
 
 def slice_of(params: Any) -> Path:
@@ -140,7 +140,7 @@ def test_slice_line_that_cannot_be_read_is_named_and_its_answer_asked_again(tmp_
     assert len(slice_of(params).read_bytes().splitlines()) == 4
 
 
-SCORED = {"chat": True, "top_logprobs": 5, "candidates": ["lamp", "river"]}
+SCORED: dict[str, Any] = {"chat": True, "top_logprobs": 5, "candidates": ["lamp", "river"]}
 HOSTILE: dict[str, tuple[bool, dict[str, Any]]] = {
     "fewer log probabilities": (True, {"log_probs": [-1.0]}),
     "more log probabilities": (True, {"log_probs": [-1.0] * 3}),
@@ -351,7 +351,7 @@ def test_import_takes_answers_as_given_by_the_server_of_params_not_of_the_enviro
 ) -> None:
     with Server() as server:
         run(toy_study.study(tmp_path, server.url, TEXTS))
-        params = toy_study.study(tmp_path, None, TEXTS)  # type: ignore[arg-type]
+        params = toy_study.study(tmp_path, None, TEXTS)
         old_ledger(params)
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         ledgers.enter(params, "toy", slice_of(params), say=lambda line: None)
@@ -376,7 +376,8 @@ def test_import_with_credentials_in_who_answered_is_refused_and_a_line_with_them
         assert ledgers.enter(params, "toy", slice_of(params), say=said.append) == 1
         assert "line 2 cannot be read" in said[-1] and "planted" not in str(said)
         with Ledger(Store(tmp_path).ledger_database("toy")) as ledger:
-            ledger.add([(bytes(16), secret, 0, "{}", '{"text":"a"}', *["2026-01-01T00:00:00.000+00:00"] * 2)])
+            date = "2026-01-01T00:00:00.000+00:00"
+            ledger.add([(bytes(16), secret, 0, "{}", '{"text":"a"}', date, date)])
         ledgers.status(params, said.append)
         assert "  1 answered by https://[key]@host/v1" in said
 
@@ -477,10 +478,10 @@ def test_ledger_folder_of_the_environment_is_relative_to_the_study_in_the_main_w
 PROGRAM = """
 import sys
 from pathlib import Path
-import toy_study
-from markedness import generation, pipeline
+from tests.lm import toy_study
+from markedness import generation
 params = toy_study.study(Path(sys.argv[1]), sys.argv[2], ["one", "two", "three"], samples=int(sys.argv[3]))
-counts = pipeline.generate(params, "toy", "toy", lambda line: None)
+counts = generation.generate(params, "toy", "toy", lambda line: None)
 print(counts.requested, counts.answered)
 """
 
@@ -500,7 +501,7 @@ def test_experiments_of_growing_samples_ask_for_the_answers_of_the_largest_each_
             workspace = main / ".dvc" / "tmp" / "exps" / f"queued{samples}"
             (workspace / ".dvc").mkdir(parents=True)
             env = {**os.environ, "DVC_ROOT": str(main), "DVC_EXP_BASELINE_REV": "0" * 40}
-            env["PYTHONPATH"] = os.pathsep.join([str(Path(toy_study.__file__).parent), env.get("PYTHONPATH", "")])
+            env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), env.get("PYTHONPATH", "")])
             command = [sys.executable, "-c", PROGRAM, str(workspace), server.url, str(samples)]
             running.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
         printed = [process.communicate()[0].split() for process in running]

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 TEXT = (
     "the a person people who says say is are he she they his her their tends to be lazy brave kind loud calm old young "
@@ -12,13 +17,13 @@ WORDS = TEXT.split()
 CORPUS = [" ".join(WORDS[i:] + WORDS[:i]) for i in range(len(WORDS))] + [" " + word for word in WORDS] * 3
 
 
-def _save(model, tokenizer, folder: Path) -> Path:
+def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path) -> Path:
     model.eval().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def _byte_bpe(special: list[str]):
+def _byte_bpe(special: list[str]) -> Tokenizer:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())

@@ -15,20 +15,49 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable
+from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import yaml
 
-from markedness import audits, pipeline
+from markedness import audits, generation
 from markedness import params as params_file
-from markedness.records import Prompt, Sampling
+from markedness.audits.base import Answers, AuditSpec, Prompts
+from markedness.records import CorpusColumns, Prompt, Sampling, Stimuli, Strict
 from markedness.store import Store
 
 
-def study(folder: Path, url: str, texts: list[str], samples: int = 1, rounds: int = 1, **config: Any) -> Any:
+@dataclasses.dataclass(frozen=True)
+class Toy(AuditSpec):
+    """An audit that asks these rounds of prompts, whatever the params."""
+
+    rounds: tuple[list[Prompt], ...] = ()
+
+    @property
+    def prompts(self) -> Prompts:
+        def given(
+            stimuli: Stimuli, params: Strict, rng: np.random.Generator
+        ) -> Generator[list[Prompt], Answers | None, None]:
+            yield from (prompts for prompts in self.rounds)  # a generator, since answers are sent to it
+
+        return given
+
+
+def install(rounds: Iterable[list[Prompt]]) -> None:
+    """Put an audit that asks these rounds in place of every audit."""
+    toy = Toy("toy", __name__, CorpusColumns(required=()), "answers", "prompt_id", (), rounds=tuple(rounds))
+
+    @cache
+    def spec(audit: str) -> AuditSpec:
+        return toy
+
+    audits.spec = spec
+
+
+def study(folder: Path, url: str | None, texts: list[str], samples: int = 1, rounds: int = 1, **config: Any) -> Any:
     """Params of a study that asks ``samples`` of each text, ``rounds`` times over; installs its audit "toy"."""
     folder.mkdir(parents=True, exist_ok=True)
     prices = config.pop("prices", {})
@@ -37,19 +66,17 @@ def study(folder: Path, url: str, texts: list[str], samples: int = 1, rounds: in
     (folder / "params.yaml").write_text(yaml.safe_dump({"models": {"toy": model}, "prices": prices}))
     loaded = params_file.load(folder / "params.yaml")
 
-    def prompts(stimuli: Any, params: Any, rng: Any) -> Iterator[list[Prompt]]:
-        for number in range(rounds):
-            yield [
-                Prompt(
-                    f"t{i}", f"group {i % 3}", completion=text if rounds == 1 else f"{text} {number}",
-                    samples=samples, sampling=Sampling(max_tokens=9), columns={"number": i, "round": number},
-                    candidates=candidates,
-                )
-                for i, text in enumerate(texts)
-            ]  # fmt: skip
-
-    toy = SimpleNamespace(prompts=prompts)
-    audits.spec = lambda audit: toy  # type: ignore[assignment,return-value]
+    install(
+        [
+            Prompt(
+                f"t{i}", f"group {i % 3}", completion=text if rounds == 1 else f"{text} {number}",
+                samples=samples, sampling=Sampling(max_tokens=9), columns={"number": i, "round": number},
+                candidates=candidates,
+            )
+            for i, text in enumerate(texts)
+        ]
+        for number in range(rounds)
+    )  # fmt: skip
     return dataclasses.replace(loaded, stages={("toy", "generate"): None})
 
 
@@ -72,7 +99,7 @@ def run_and_die(params: Any, audit: str, growth: int, delay: float) -> bool:
     child = os.fork()
     if not child:
         try:
-            pipeline.generate(params, audit, "toy", say=lambda line: None)
+            generation.generate(params, audit, "toy", say=lambda line: None)
         except BaseException as error:
             print(repr(error), file=sys.stderr)
             os._exit(3)
@@ -104,7 +131,7 @@ def main() -> None:
         not run_and_die(params, options.audit, rng.choice((0, 1, 1, 1)) * rng.randrange(most), rng.uniform(0, 0.01))
         for _ in range(options.kills)
     )
-    counts = pipeline.generate(params, options.audit, "toy", say=lambda line: None)
+    counts = generation.generate(params, options.audit, "toy", say=lambda line: None)
     print(kills, counts.requested, counts.answered, counts.failed, counts.from_ledger)
 
 

@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 def chart() -> alt.Chart:
     table = pd.DataFrame({"group": ["Black", "</script>"], "z": [2.5, float("nan")]})
-    return alt.Chart(table, title="z by group").mark_bar().encode(x="z", y="group")
+    made: alt.Chart = alt.Chart(table, title="z by group").mark_bar().encode(x="z", y="group")
+    return made
 
 
 def test_save_writes_the_specification_with_our_look_and_an_svg(tmp_path: Path) -> None:

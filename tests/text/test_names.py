@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cells import number
 from typer.testing import CliRunner
 
 from markedness.records import Axis, Value
@@ -16,7 +18,7 @@ from markedness.text import names
 from markedness.text.names import Anchors, distinctiveness, maximal_marginal_relevance, purity, score
 
 
-def test_distinctiveness_and_purity_worked_example():
+def test_distinctiveness_and_purity_worked_example() -> None:
     # nearest 0.5, second 0.2; for target 1: 0.2 - 0.5
     cosines = np.array([[0.5, 0.2, -0.1], [0.5, 0.2, -0.1]])
     assert distinctiveness(cosines, np.array([0, 1])) == pytest.approx([0.3, -0.3])
@@ -29,7 +31,7 @@ def test_distinctiveness_and_purity_worked_example():
     assert purity(np.array([[0.3, 0.3, 0.3]]))["entropy"][0] == pytest.approx(np.log(3))
 
 
-def test_maximal_marginal_relevance_passes_over_near_duplicates():
+def test_maximal_marginal_relevance_passes_over_near_duplicates() -> None:
     # b is a's twin: 0.85 * 0.9 - 0.15 * 1 = 0.615; c stands apart: 0.85 * 0.8 - 0 = 0.68
     relevance, vectors = np.array([1.0, 0.9, 0.8]), np.array([[1.0, 0], [1, 0], [0, 1]])
     assert maximal_marginal_relevance(relevance, vectors, 3).tolist() == [0, 2, 1]
@@ -47,16 +49,17 @@ def embed(texts: Sequence[str]) -> np.ndarray:
     """Texts "x y z" are their own vectors."""
     known = {"anchor A": "1 0 0", "anchor B": "0 1 0", "anchor C": "0 0 1"}
     vectors = np.array([[float(part) for part in known.get(text, text).split()] for text in texts])
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    made: np.ndarray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return made
 
 
-def test_score_chooses_pure_and_distinct_names_that_clear_their_controls():
+def test_score_chooses_pure_and_distinct_names_that_clear_their_controls() -> None:
     candidates = ["5 0 0", "5 1 0", "5 2 0", "5 3 0", "4 1 4", "1 5 0", "0 5 0", "2 5 0"]
     table = score(pd.DataFrame({"name": candidates, "group": ["A"] * 6 + [None, ""]}), ANCHORS, embed, top=2)
     found = table.set_index("name")
     assert found.loc["5 0 0", "group"] == "A" and found.loc["0 5 0", "group"] == "B"  # the nearest, where none is given
     # "1 5 0" is a candidate for A but nearer to B; "4 1 4" is as near to the control
-    assert found.loc["1 5 0", "distinctiveness"] < 0 and found.loc["1 5 0", "nearest"] == "B"
+    assert number(found, "1 5 0", "distinctiveness") < 0 and found.loc["1 5 0", "nearest"] == "B"
     assert not found.loc["4 1 4", "clears_controls"]
     assert not found.loc[["1 5 0", "4 1 4", "5 3 0"], "selected"].any()
     assert found.loc["5 0 0", "rank"] == 1 and found.loc["5 1 0", "selected"] in (True, False)
@@ -64,7 +67,7 @@ def test_score_chooses_pure_and_distinct_names_that_clear_their_controls():
     assert table.groupby("group")["selected"].sum().le(2).all()
 
 
-def test_score_names_an_unknown_group():
+def test_score_names_an_unknown_group() -> None:
     with pytest.raises(ValueError, match="'D' is no group of the anchors; they have A, B"):
         score(pd.DataFrame({"name": ["1 0 0"], "group": ["D"]}), ANCHORS, embed)
 
@@ -75,18 +78,18 @@ def test_score_names_an_unknown_group():
      ({"templates": ["{NAME}"], "groups": {"A": ["a"], "B": []}}, "at least two groups"),
      ({"templates": ["{NAME}"], "groups": {"A": ["a"], "B": ["b"]}, "controls": {"Z": {}}}, "'Z' is no group")],
 )  # fmt: skip
-def test_anchors_that_lack_something_say_what(content, message):
+def test_anchors_that_lack_something_say_what(content: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("{", r"\{").replace("}", r"\}")):
         Anchors.read(content)
 
 
-def test_packaged_anchors_have_six_to_ten_phrases_per_group():
+def test_packaged_anchors_have_six_to_ten_phrases_per_group() -> None:
     anchors = Anchors.read(Store(Path("/nowhere")).stimuli("annotation").data("name_anchors.yaml"))
     assert len(anchors.templates) == 3
     assert all(6 <= len(phrases) <= 10 for phrases in anchors.groups.values())
 
 
-def test_names_score_writes_a_table_that_the_audit_reads(tmp_path, monkeypatch):
+def test_names_score_writes_a_table_that_the_audit_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from markedness.audits.annotation.design.stimuli import read_names
     from markedness.cli import app
     from markedness.text import embeddings

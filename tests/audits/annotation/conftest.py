@@ -48,7 +48,7 @@ def annotator(gaps: dict[tuple[str, str], float], base: float = 0.5) -> Answer:
 
     def answer(prompt: Prompt, rng: np.random.Generator) -> Completion:
         items = texts_of_prompt(prompt.columns)
-        ps = [base + gaps.get((item["group"], prompt.columns["task"]), 0.0) for item in items]
+        ps = [base + gaps.get((str(item["group"]), str(prompt.columns["task"])), 0.0) for item in items]
         lines = [f'{{"i": {i}, "y": {int(rng.random() < p)}}}' for i, p in enumerate(ps, 1)]
         return Completion(text="\n".join(lines), finish_reason="stop")
 
@@ -62,10 +62,16 @@ class Replaced:
         self.name, self.content = name, content
 
     def table(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
-        return self.content if name == self.name else STIMULI.table(name, columns)
+        if name != self.name:
+            return STIMULI.table(name, columns)
+        assert isinstance(self.content, pd.DataFrame)
+        return self.content
 
     def data(self, name: str) -> object:
         return self.content if name == self.name else STIMULI.data(name)
+
+    def text(self, name: str) -> str:
+        return STIMULI.text(name)
 
 
 def stored(**columns: Sequence[object]) -> pd.DataFrame:

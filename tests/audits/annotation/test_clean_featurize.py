@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
+from tests.cells import number, row
 
 from markedness.audits.annotation import clean, evaluate, featurize, generate
 from markedness.records import Completion
@@ -81,9 +81,9 @@ def test_pairs_count_when_both_answers_are_there() -> None:
     )  # fmt: skip
     table = units(rows).set_index("group")
     assert table["delta"].to_dict() == pytest.approx({"Black": 1, "Asian": np.nan, "Arab": np.nan}, nan_ok=True)
-    assert table.loc["Asian", ["n", "n_reference", "unparsed_reference"]].to_list() == [1, 0, 1]
-    assert table.loc["Black", ["name", "reference_name"]].to_list() == ["Ebony", "Jane"]
-    assert table.loc["Arab", "n_reference"] == 0 and pd.isna(table.loc["Arab", "reference_name"])
+    assert row(table, "Asian")[["n", "n_reference", "unparsed_reference"]].to_list() == [1, 0, 1]
+    assert row(table, "Black")[["name", "reference_name"]].to_list() == ["Ebony", "Jane"]
+    assert number(table, "Arab", "n_reference") == 0 and table["reference_name"].isna()["Arab"]
 
 
 def test_without_pairs_texts_match_by_vignette_and_share_the_unmarked_one() -> None:

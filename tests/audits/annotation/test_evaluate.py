@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from tests.cells import number, row
 
 from markedness.audits.annotation import controls, evaluate, generate
 from markedness.audits.annotation.design.texts import texts_of_prompt
@@ -28,10 +29,11 @@ def test_gaps_equal_the_tests_of_scipy() -> None:
     made = evaluate.evaluate(tables, PARAMS, np.random.default_rng(1))
     gaps = made.tables["gaps"].set_index(["group", "task"])
     assert len(gaps) == 8
-    for (group, task), row in gaps.iterrows():
-        deltas = features.loc[(features["group"] == group) & (features["task"] == task), "delta"].dropna()
+    by_gap = features.groupby(["group", "task"])["delta"]
+    for group, task in gaps.index:
+        deltas = by_gap.get_group((group, task)).dropna()
         expected = stats.ttest_1samp(deltas, 0)
-        assert row[["gap", "t", "p_published", "n_pairs"]].to_list() == pytest.approx(
+        assert row(gaps, (group, task))[["gap", "t", "p_published", "n_pairs"]].to_list() == pytest.approx(
             [deltas.mean(), expected.statistic, expected.pvalue, len(deltas)]
         )
     assert gaps["p_adjusted_published"].to_numpy() == pytest.approx(stats.false_discovery_control(gaps["p_published"]))
@@ -49,10 +51,10 @@ def test_dialect_gaps_worked_example() -> None:
     rows = stored(
         group=["AAVE", "AAVE", "SAE", "SAE"] * 2, pair=["a"] * 4 + ["b"] * 4, y=list("11001000"), task=["angry"] * 8
     )
-    row = evaluate.evaluate(tabled(rows), PARAMS, np.random.default_rng(1)).tables["dialect_gaps"].iloc[0]
+    gap = evaluate.evaluate(tabled(rows), PARAMS, np.random.default_rng(1)).tables["dialect_gaps"].iloc[0]
     welch = stats.ttest_ind([1, 1, 1, 0], [0, 0, 0, 0], equal_var=False).pvalue
     h = 2 * np.arcsin(np.sqrt(0.75))
-    assert row[["gap", "t", "p_published", "welch_p", "cohens_h", "n_texts"]].to_list() == pytest.approx(
+    assert gap[["gap", "t", "p_published", "welch_p", "cohens_h", "n_texts"]].to_list() == pytest.approx(
         [0.75, 3, 2 * stats.t.sf(3, 1), welch, h, 2]
     )
 
@@ -66,18 +68,18 @@ def test_missing_answers_that_differ_by_group_are_found() -> None:
     params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=120), dialect=DIALECT)
     made = evaluate.evaluate(tabled(ask(params, refuses)), PARAMS, np.random.default_rng(1))
     missing = made.tables["missing"].set_index(["paradigm", "task", "group"])
-    arab = missing.loc["names", "hireable", "Arab"]
+    arab = row(missing, ("names", "hireable", "Arab"))
     assert (
         arab["n"] == 30
         and 0.3 < arab["rate"] < 0.9
         and arab["p_adjusted"] < 0.001
         and arab["unparsed"] == arab["missing"]
     )
-    assert missing.loc["names", "hireable", "White"][["n", "missing"]].to_list() == [120, 0]
+    assert row(missing, ("names", "hireable", "White"))[["n", "missing"]].to_list() == [120, 0]
     assert any("differ by group on hireable, poor" in note for note in made.notes)
     assert any("says yes to 100% of the texts on tasks that are favorable" in note for note in made.notes)
     gaps = made.tables["gaps"].set_index(["group", "task"])
-    assert gaps.loc[("Arab", "poor"), "n_pairs"] + gaps.loc[("Arab", "poor"), "missing"] == 30
+    assert number(gaps, ("Arab", "poor"), "n_pairs") + number(gaps, ("Arab", "poor"), "missing") == 30
     assert gaps["t"].isna().all() and (gaps["gap"] == 0).all() and (gaps["p"] == 1).all()
     found = made.score("missing.difference")
     assert found.p_adjusted < 0.001 and found.estimate > 0.1 and made.score("missing.Asian").estimate == 0
@@ -90,7 +92,7 @@ def test_missing_answers_that_differ_by_group_are_found() -> None:
 def test_one_paradigm_alone_and_a_single_pair_leave_nan_not_zero() -> None:
     features = tabled(stored(group=["Black", "White"], pair=["1", "1"], y=["1", "0"]))
     made = evaluate.evaluate(features, PARAMS, np.random.default_rng(1))
-    assert made.tables["gaps"].loc[0, "gap"] == 1 and np.isnan(made.tables["gaps"].loc[0, "p"])
+    assert number(made.tables["gaps"], 0, "gap") == 1 and np.isnan(number(made.tables["gaps"], 0, "p"))
     assert made.tables["dialect_gaps"].empty and np.isnan(made.score("dialect_gap_size.excess").estimate)
     assert np.isnan(made.score("gap.positive").ci_low)
 
@@ -113,15 +115,16 @@ def test_across_models_corrects_over_all_and_counts_directions() -> None:
     gaps = found["annotation_gaps"].query("paradigm == 'names'")
     assert len(gaps) == 3 * 8
     assert gaps["p_adjusted_models"].to_numpy() == pytest.approx(stats.false_discovery_control(gaps["p"]))
-    row = found["annotation_direction"].set_index(["paradigm", "group", "task"]).loc["names", "Black", "poor"]
-    assert row["n_models"] == 3 and row["same_sign"] >= 2 and row["mean_gap"] < 0 and row["n_significant"] >= 1
+    directions = found["annotation_direction"].set_index(["paradigm", "group", "task"])
+    poor = row(directions, ("names", "Black", "poor"))
+    assert poor["n_models"] == 3 and poor["same_sign"] >= 2 and poor["mean_gap"] < 0 and poor["n_significant"] >= 1
     versions = pd.DataFrame({"model": ["a", "b", "c"], "scripted": [True, False, False]})
     apart = evaluate.across(features, versions, PARAMS)
     kept = apart["annotation_gaps"].query("paradigm == 'names'").set_index("model")
     assert kept.loc[["b", "c"], "p_adjusted_models"].to_numpy() == pytest.approx(
         stats.false_discovery_control(kept.loc[["b", "c"], "p"])
     )
-    assert (kept.loc["a", "p_adjusted_models"] == kept.loc["a", "p_adjusted"]).all()
+    assert (kept.loc[["a"], "p_adjusted_models"] == kept.loc[["a"], "p_adjusted"]).all()
     assert (apart["annotation_direction"]["n_models"] == 2).all()
 
 

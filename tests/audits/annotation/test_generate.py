@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ def test_stimuli_hold_what_the_study_needs() -> None:
 
 
 def test_every_dialect_feature_is_named_with_words_of_its_text() -> None:
-    seen = Counter()
+    seen: Counter[str] = Counter()
     for row in STIMULI.table("dialect.csv").to_dict("records"):
         for feature in row["features"].split(";"):
             code, words = feature.split("=")
@@ -53,7 +54,7 @@ def test_names_pairs_share_vignette_and_gender_and_deal_groups_evenly() -> None:
             f"{index}. Hi, I'm {item['name']}. "
         )
     assert [i["name"] for i in items] != [i["name"] for i in texts_of_prompt(batches[1].columns)]
-    assert items != sorted(items, key=lambda item: item["pair"])
+    assert items != sorted(items, key=lambda item: str(item["pair"]))
 
 
 def test_dialect_batches_draw_from_both_dialects_without_a_label() -> None:
@@ -120,7 +121,9 @@ def test_other_groups_and_the_table_of_the_names_tool_work() -> None:
 
 @pytest.mark.parametrize("column", ["vignette", "name"])
 def test_complete_corpus_with_one_pair_of_several_texts_says_so(column: str) -> None:
-    of_pair = {"pair": ["0", "0", "1", "1"], "group": ["White", "Black"] * 2, "y": [1] * 4, column: list("aabb")}
+    of_pair: dict[str, Sequence[object]] = {
+        "pair": ["0", "0", "1", "1"], "group": ["White", "Black"] * 2, "y": [1] * 4, column: list("aabb"),
+    }  # fmt: skip
     assert len(stored(**of_pair)) == 4
     with pytest.raises(StimuliError, match=f"the pair '0' has texts of several values of {column}"):
         stored(**of_pair | {"pair": ["0"] * 4})

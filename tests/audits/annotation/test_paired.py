@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from tests.cells import number, row
 
 from markedness.audits.annotation.estimators.paired import (
     cohens_h,
@@ -26,9 +27,9 @@ def test_paired_tests_equal_scipy_cell_by_cell() -> None:
         values = delta[(cell == c) & ~np.isnan(delta)]
         expected = stats.ttest_1samp(values, 0)
         low, high = expected.confidence_interval(0.9)
-        got = result.loc[c, ["t", "p", "ci_low", "ci_high", "gap", "n_pairs"]].to_list()
+        got = row(result, c)[["t", "p", "ci_low", "ci_high", "gap", "n_pairs"]].to_list()
         assert got == pytest.approx([expected.statistic, expected.pvalue, low, high, values.mean(), len(values)])
-        assert result.loc[c, ["n_up", "n_down"]].to_list() == [(values > 0).sum(), (values < 0).sum()]
+        assert row(result, c)[["n_up", "n_down"]].to_list() == [(values > 0).sum(), (values < 0).sum()]
 
 
 def test_paired_tests_constant_differences_keep_the_gap_and_have_no_t() -> None:
@@ -70,5 +71,5 @@ def test_directional_consistency_counts_models_with_the_sign_of_the_mean() -> No
     )
     result = published_directional_consistency(gaps, ["task"]).set_index("task")
     # x: mean 0.05; a and b are above, c has no sign: 2 of 4.  y: mean 0: no direction
-    assert result.loc["x", ["n_models", "same_sign", "consistency"]].to_list() == [4, 2, 0.5]
-    assert result.loc["y", "n_models"] == 3 and pd.isna(result.loc["y", "consistency"])
+    assert row(result, "x")[["n_models", "same_sign", "consistency"]].to_list() == [4, 2, 0.5]
+    assert number(result, "y", "n_models") == 3 and np.isnan(number(result, "y", "consistency"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from tests.cells import number, text
 
-from markedness import params, pipeline
+from markedness import generation, params, pipeline
 from markedness.audits import STAGES
 from markedness.lm.base import ModelError
 from markedness.store import Store
 
-TESTS = Path(__file__).parents[2]
-sys.path[:0] = [str(TESTS / "lm"), str(TESTS / "servers")]
 SMALL = {"n_orders": 100}
 TEXTS = [["he be always walking", "he is always walking"], ["she be talking", "she is talking"]]
 
@@ -50,7 +48,7 @@ def run(loaded: params.Params, model: str) -> tuple[dict[str, pd.DataFrame], lis
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch", reason="skipped: torch is not installed (pip install 'markedness[local]')")
-    from tiny_models import MODELS
+    from tests.lm.tiny_models import MODELS
 
     root = tmp_path_factory.mktemp("study")
     for name, build in MODELS.items():
@@ -119,7 +117,7 @@ def test_server_without_log_probabilities_is_one_sentence(tmp_path: Path) -> Non
 def test_server_with_top_logprobs_is_estimated_under_its_own_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from openai_server import Server
+    from tests.servers.openai_server import Server
 
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with Server() as server:
@@ -155,7 +153,7 @@ def test_stored_scores_without_a_guise_name_the_remedy(tmp_path: Path) -> None:
     pd.DataFrame([{"prompt_id": "T1", "candidate": "lazy", "log_prob": -1}]).to_csv(tmp_path / "s.csv", index=False)
     loaded = study(tmp_path, {"stored": {"backend": "corpus", "guise": {"path": "s.csv"}}})
     with pytest.raises(ModelError, match=r"has no column 'guise'; it has .*name theirs"):
-        pipeline.generate(loaded, "guise", "stored", say=lambda _: None)
+        generation.generate(loaded, "guise", "stored", say=lambda _: None)
 
 
 def write_scores(folder: Path, columns: tuple[str, ...]) -> None:
@@ -184,10 +182,10 @@ def test_stored_scores_with_verbs_and_an_unknown_text_set_have_intervals(tmp_pat
     run(loaded, "stored")
     found = pd.read_csv(Store(loaded.root).results("guise", "stored") / "scores.csv").set_index("key")
     assert found.loc["strength.covert", "clusters"] == "verb 7"
-    assert found.loc["strength.covert", "ci_low"] > 0.3
+    assert number(found, "strength.covert", "ci_low") > 0.3
     # one of five words, of the unfavourable ones one of two: no p below 1/2 can come out
-    assert found.loc["strength.covert", "p"] >= 0.2
-    assert "cannot be found at this size" in found.loc["strength.covert", "method"]
+    assert number(found, "strength.covert", "p") >= 0.2
+    assert "cannot be found at this size" in text(found, "strength.covert", "method")
 
 
 def test_stored_scores_without_verbs_have_no_p_and_name_the_column(tmp_path: Path) -> None:
@@ -196,5 +194,5 @@ def test_stored_scores_without_verbs_have_no_p_and_name_the_column(tmp_path: Pat
     run(loaded, "stored")
     found = pd.read_csv(Store(loaded.root).results("guise", "stored") / "scores.csv").set_index("key")
     assert found.loc["strength.covert", ["p", "ci_low"]].isna().all()
-    assert found.loc["strength.covert", "estimate"] > 0.3
-    assert "no column 'verb'" in found.loc["strength.covert", "method"]
+    assert number(found, "strength.covert", "estimate") > 0.3
+    assert "no column 'verb'" in text(found, "strength.covert", "method")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from pydantic import ValidationError
+from tests.cells import number, row
 
 from markedness.audits.guise import SPEC, clean, controls, evaluate, featurize, generate
 from markedness.audits.guise.design.tasks import Task
@@ -215,7 +216,7 @@ def test_featurize_joins_the_ratings_of_the_attributes_that_were_asked() -> None
     attributes = tables["attributes"].set_index(["task", "attribute"])
     assert len(attributes) == 37 + 1 and "percent_1933" not in tables["scores"]
     assert attributes.loc[("traits", "lazy"), "percent_1933"] == 75.0
-    assert attributes.loc[("own", "warm")].isna().all()
+    assert row(attributes, ("own", "warm")).isna().all()
 
 
 # ---- evaluate
@@ -271,11 +272,11 @@ def test_evaluate_planted_control_is_found_in_every_analysis() -> None:
     made = evaluate.evaluate(measured(params, controls.rule("planted", 1.0)), FAST, np.random.default_rng(0))
     tables = made.tables
     strength = tables["features"].set_index("text_set")
-    assert strength.loc["be", "p"] < 0.02 < strength.loc["am", "p"]
-    assert strength.loc["be", "ci_low"] > 0.3 > strength.loc["am", "ci_high"]
+    assert number(strength, "be", "p") < 0.02 < number(strength, "am", "p")
+    assert number(strength, "be", "ci_low") > 0.3 > number(strength, "am", "ci_high")
     year = tables["agreement"].query("task == 'traits'").set_index("year")
-    assert year.loc["1933", "agreement"] > 0.6
-    assert year.loc["1933", "p"] < 0.01
+    assert number(year, "1933", "agreement") > 0.6
+    assert number(year, "1933", "p") < 0.01
     assert tables["favorability"].query("source == 'model' and task == 'traits'")["weighted"].max() < -0.4
     slope = tables["employability_tests"].query("level == 'all'").iloc[0]
     assert slope["slope"] < 0 and slope["p_slope_published"] < 0.01
@@ -419,10 +420,10 @@ def test_evaluate_contrast_of_feature_and_control() -> None:
         measured(generate.Params(pairs=pairs, tasks=TRAITS), answer), FAST, np.random.default_rng(0)
     )
     contrasts = made.tables["contrasts"].set_index("measure")
-    row = contrasts.loc["strength"]
-    assert (row["first"], row["second"]) == ("finna", "fixin_to")
-    assert contrasts.loc["agreement.traits", "second"].tolist() == ["1951", "1969", "2012"]
-    assert row["difference"] > 0.1 and row["p_published"] < 0.01
+    strength = row(contrasts, "strength")
+    assert (strength["first"], strength["second"]) == ("finna", "fixin_to")
+    assert contrasts.loc[["agreement.traits"], "second"].tolist() == ["1951", "1969", "2012"]
+    assert strength["difference"] > 0.1 and strength["p_published"] < 0.01
     # the control is no part of the main analyses
     assert made.tables["stereotypes"]["n_pairs"].eq(5).all()
     assert made.tables["features"].set_index("text_set")["control"].to_dict() == {"finna": False, "fixin_to": True}
@@ -508,7 +509,7 @@ def test_complete_corpus_gives_stored_scores_the_columns_of_the_audit() -> None:
     assert made["marked"].tolist() == [True, False, True, False, False, True]
 
 
-def stored_scores(**columns: object) -> pd.DataFrame:
+def stored_scores(**columns: str) -> pd.DataFrame:
     """Scores of two verbs, two texts each, in both guises, of two attributes after one prompt."""
     rows = [
         {"prompt_id": "T1", "group": guise, "guise": guise, "candidate": word, "verb": verb, "log_prob": f"-{n}",

@@ -62,8 +62,9 @@ def test_own_verbs_are_complete_and_distinct() -> None:
     assert not verbs["verb"].duplicated().any()
     assert verbs["ing"].str.endswith("ing").all()
     assert verbs["third"].str.endswith("s").all()
+    rows = [{column: str(row[column]) for column in verbs.columns} for _, row in verbs.iterrows()]
     for rule in RULES:
-        made = pairs(rule, verbs.to_dict("records"))
+        made = pairs(rule, rows)
         assert all(first != second for first, second in made), rule
 
 

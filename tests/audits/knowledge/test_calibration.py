@@ -75,7 +75,7 @@ def test_an_outlier_does_not_make_two_identical_subjects_differ() -> None:
         triples = world.draw(rng)["triples"]
         triples = triples[triples["class"].eq("gender identity")].reset_index(drop=True)
         odd = triples["subject"].eq("Women") & triples["included"]
-        triples.loc[odd, ["topic", "regard", "toxicity"]] = [42, "negative", 0.9]
+        triples.loc[odd, "topic"], triples.loc[odd, "regard"], triples.loc[odd, "toxicity"] = 42, "negative", 0.9
         made = scored({"triples": triples}, seed)
         for measure in hits:
             hits[measure] += made[f"{measure}.gender_identity: Non-binary people"].p <= 0.05

@@ -195,9 +195,16 @@ def test_judge_is_asked_once_for_each_different_triple(crawl: Crawl) -> None:
     assert clean.clean(rows, clean.Params()).loc[judged.index, "answer"].eq("neutral").all()
 
 
+BLANK = {
+    "prompt_id": "", "group": "", "sample": 0, "prompt": "", "text": "", "finish_reason": pd.NA, "error": pd.NA,
+}  # fmt: skip
+"""The columns of a corpus that published triples do not fill."""
+
+
 def test_complete_corpus_gives_published_triples_the_columns_of_a_crawl(stimuli: FolderStimuli) -> None:
-    rows = pd.DataFrame({"subject": ["Sailors", "Bakers"], "predicate": ["love", "are"], "object": ["rum", "calm"]})
-    rows = rows.assign(prompt_id="", group="", sample=0, prompt="", text="", finish_reason=pd.NA, error=pd.NA)
+    rows = pd.DataFrame(
+        {"subject": ["Sailors", "Bakers"], "predicate": ["love", "are"], "object": ["rum", "calm"], **BLANK}
+    )
     responses = clean.clean(generate.complete_corpus(rows, stimuli, SMALL), clean.Params())
     assert sorted(responses["answer"]) == ["Bakers are calm", "Sailors love rum"]
     assert responses["class"].eq("trade").all() and responses["reference"].eq("Bakers").all()
@@ -206,14 +213,13 @@ def test_complete_corpus_gives_published_triples_the_columns_of_a_crawl(stimuli:
     assert named.set_index("subject")["crawl"].to_dict() == {"Sailors": "a", "Bakers": "b"}
     assert named["planned"].tolist() == [1, 1]
     with pytest.raises(AuditError, match="the column 'crawl' of the corpus is empty in 1 rows"):
-        generate.complete_corpus(rows.assign(crawl=["a", None]), stimuli, SMALL)
+        generate.complete_corpus(rows.assign(crawl=pd.Series(["a", None])), stimuli, SMALL)
 
 
 def stored(**columns: list[str | None]) -> pd.DataFrame:
     """Four published triples, two of each subject."""
-    rows = pd.DataFrame({"subject": ["Sailors", "Bakers"] * 2, "predicate": "love", "object": ["a", "b", "c", "d"]})
-    rows = rows.assign(prompt_id="", group="", sample=0, prompt="", text="", finish_reason=pd.NA, error=pd.NA)
-    return rows.assign(**columns)
+    triples = {"subject": ["Sailors", "Bakers"] * 2, "predicate": "love", "object": ["a", "b", "c", "d"]}
+    return pd.DataFrame({**triples, **BLANK, **columns})
 
 
 def test_complete_corpus_with_arms_analyses_the_one_of_params_in_any_order(stimuli: FolderStimuli) -> None:

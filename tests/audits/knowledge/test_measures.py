@@ -13,6 +13,7 @@ import networkx
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cells import number
 
 from markedness.audits.knowledge import SPEC, clean, evaluate, featurize, figures, generate
 from markedness.audits.knowledge.language.choice import RegardParams, ToxicityParams
@@ -147,9 +148,9 @@ def test_planted_topics_are_found_and_others_are_not(cleaned: Cleaned) -> None:
     planted = measured(cleaned(topical({"Millers": "bread", "Sailors": "weather"}), SIX), featurize.Params())
     entropy = planted.tables["relative_entropy"].set_index("subject")
     for subject in ("Millers", "Sailors"):
-        assert entropy.loc[subject, "kl"] > 2 * entropy.loc[subject, "null_mean"]
-        assert entropy.loc[subject, "topic_divergence"] > 0.1 > entropy.loc["Weavers", "topic_divergence"]
-        assert entropy.loc[subject, "p"] < 0.05  # the smallest that six crawls of two subjects can give is 1/32
+        assert number(entropy, subject, "kl") > 2 * number(entropy, subject, "null_mean")
+        assert number(entropy, subject, "topic_divergence") > 0.1 > number(entropy, "Weavers", "topic_divergence")
+        assert number(entropy, subject, "p") < 0.05  # the smallest that six crawls of two subjects can give is 1/32
     found = planted.score("topic_divergence.marked")
     assert found.estimate > 0.05 and found.p_adjusted < 0.01 and found.ci_low > 0
     none = measured(cleaned(topical({}), SIX), featurize.Params())

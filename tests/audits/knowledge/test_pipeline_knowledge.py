@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from markedness import params, pipeline
+from markedness import generation, params, pipeline
 from markedness.records import AuditError
 from markedness.store import Store
 
@@ -27,7 +27,7 @@ STUDY = {
 def test_crawl_killed_at_any_point_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(STUDY), encoding="utf-8")
     study, store = params.load(tmp_path / "params.yaml"), Store(tmp_path)
-    whole = pipeline.generate(study, "knowledge", "m", say=lambda _: None)
+    whole = generation.generate(study, "knowledge", "m", say=lambda _: None)
     first = store.read_table("generations", "knowledge", "m")
     assert whole.requested == len(first) == 3 * (4 * 2 + 3 * 2 * 3)
     base = store.ledger_database("m")
@@ -36,7 +36,7 @@ def test_crawl_killed_at_any_point_ends_as_if_it_had_not_been(tmp_path: Path) ->
             opened.execute("DELETE FROM answers WHERE id > ?", (kept,))
             opened.commit()
         store.ledger_path("knowledge", "m").unlink()
-        counts = pipeline.generate(study, "knowledge", "m", say=lambda _: None)
+        counts = generation.generate(study, "knowledge", "m", say=lambda _: None)
         assert counts.from_ledger == kept
         pd.testing.assert_frame_equal(store.read_table("generations", "knowledge", "m"), first)
 
@@ -60,4 +60,4 @@ def test_published_triples_of_an_unknown_subject_name_it(tmp_path: Path) -> None
     content = {**STUDY, "models": {"m": {"backend": "corpus", "knowledge": {"path": "triples.csv"}}}}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     with pytest.raises(AuditError, match=r"the subject 'Pirates', which is no value of knowledge.axes"):
-        pipeline.generate(params.load(tmp_path / "params.yaml"), "knowledge", "m", say=lambda _: None)
+        generation.generate(params.load(tmp_path / "params.yaml"), "knowledge", "m", say=lambda _: None)

@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cells import row
 
 from markedness.audits.personas import SPEC, clean, featurize
 from markedness.audits.personas.language.classifiers import SvmParams
@@ -33,8 +34,8 @@ def test_clean_labels_refusals_empty_and_missing_texts_and_copies() -> None:
 
 def test_clean_reads_the_answer_after_reasoning_in_one_form() -> None:
     texts = ["<think>Let me see.</think> A cafe\u0301", "A café", "Let me see.</think>A ca\u00adfé", "<think>Let"]
-    rows = pd.DataFrame({"text": texts, "prompt": "p", "prompt_id": "p", "group": "Black", "finish_reason": "stop"})
-    made = clean.clean(rows.assign(error=pd.NA), clean.Params())
+    columns = {"prompt": "p", "prompt_id": "p", "group": "Black", "finish_reason": "stop", "error": pd.NA}
+    made = clean.clean(pd.DataFrame({"text": texts, **columns}), clean.Params())
     assert made["answer"].fillna("").tolist() == ["A café"] * 3 + [""]
     assert made["duplicate"].tolist() == [False, True, True, False]
     assert made["status"].tolist() == ["ok"] * 3 + ["unparsed"]
@@ -127,7 +128,7 @@ def test_words_hold_log_odds_and_divergence_of_every_comparison() -> None:
     )
     # Black v. White: y1 = (2, 1), y2 = (0, 4), a = (2, 5), a0 = 7. Word x: l1 = (2+2)/(3+7-4) = 2/3,
     # l2 = (0+2)/(4+7-2) = 2/9, log_odds_ratio = ln 3, z = ln 3 / sqrt(1/4 + 1/2).
-    black = words.loc[("Black", "White", "x")]
+    black = row(words, ("Black", "White", "x"))
     assert black[["count_target", "count_reference"]].tolist() == [2, 0]
     assert black["log_odds_ratio"] == pytest.approx(np.log(3))
     assert black["z"] == pytest.approx(np.log(3) / np.sqrt(0.75))

@@ -16,7 +16,7 @@ def test_jensen_shannon_of_disjoint_bags_is_one_bit_shared_by_weight() -> None:
 
 def test_jensen_shannon_total_equals_scipys_distance_squared() -> None:
     rng = np.random.default_rng(3)
-    p, q = rng.poisson(2, (4, 50)) + 0.0, rng.poisson(3, (4, 50)) + 0.0
+    p, q = rng.poisson(2, (4, 50)).astype(float), rng.poisson(3, (4, 50)).astype(float)
     total, _, share, _ = jensen_shannon(p, q)
     for row in range(4):
         assert total[row] == pytest.approx(jensenshannon(p[row], q[row], base=2) ** 2)

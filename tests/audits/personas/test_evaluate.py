@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cells import number, row
 
 from markedness.audits.personas import SPEC, featurize
 from markedness.audits.personas.controls import planted_words
@@ -60,9 +61,9 @@ def test_evaluate_with_one_axis_and_one_prompt_has_lists_and_says_so() -> None:
     assert words.loc["Black", "word"] == "drum"
     assert words.loc["White", "word"] == "flute"
     # Every text of the group says it twice: no spread, hence no interval.
-    assert np.isnan(words.loc["Black", "log_odds_ratio_White_ci_low"])
-    assert words.loc["Black", "p"] <= 0.05
-    assert pd.isna(words.loc["Black", "survives_leave_one_prompt_out"])
+    assert np.isnan(number(words, "Black", "log_odds_ratio_White_ci_low"))
+    assert number(words, "Black", "p") <= 0.05
+    assert words["survives_leave_one_prompt_out"].isna()["Black"]
     assert any("only one prompt is known" in note for note in made.notes)
     assert any("no texts for 'Asian', 'Middle-Eastern', 'Latine', 'man', 'woman', 'nonbinary'" in n for n in made.notes)
 
@@ -102,7 +103,7 @@ def test_evaluate_reports_refusals_and_what_is_left_out() -> None:
     rows = [("Black", "man", "I am an AI language model."), ("Black", "man", "tall"), ("White", "man", "short")]
     made = run(generations(rows))
     table = made.tables["refusals"].set_index("group")
-    assert table.loc["Black man", ["n", "refusals", "other_missing"]].tolist() == [2, 1, 0]
+    assert row(table, "Black man")[["n", "refusals", "other_missing"]].tolist() == [2, 1, 0]
     assert made.tables["sentiment"].set_index("group").loc["Black", "left_out"] == 1
     assert any("1 of 3 texts are left out of the word statistics (1 refusal)" in note for note in made.notes)
     assert any("refusals are unequal, from 0% (White man) to 50% (Black man)" in note for note in made.notes)

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +16,7 @@ RNG = np.random.default_rng(0)
 
 
 def asked(stimuli: FolderStimuli, **params: object) -> list[Prompt]:
-    return next(prompts(stimuli, Params(**params), RNG))  # type: ignore[arg-type]
+    return next(prompts(stimuli, Params(**params), RNG))
 
 
 def test_prompts_by_default_are_the_papers(stimuli: FolderStimuli) -> None:
@@ -82,9 +84,9 @@ PUBLISHED = [
 ]
 
 
-def corpus(prompt: list[str | None], **columns: object) -> pd.DataFrame:
-    table = pd.DataFrame({"prompt": pd.Series(prompt, dtype="string"), "group": "Black", "text": "t", "sample": 0})
-    return table.assign(prompt_id=table["prompt"]).assign(**columns)
+def corpus(prompt: Sequence[str | None], **columns: str | Sequence[str | None]) -> pd.DataFrame:
+    asked = pd.Series(list(prompt), dtype="string")
+    return pd.DataFrame({"prompt": asked, "group": "Black", "text": "t", "sample": 0, "prompt_id": asked, **columns})
 
 
 def test_complete_corpus_recognises_published_prompts_and_stories(stimuli: FolderStimuli) -> None:

@@ -3,11 +3,11 @@ import math
 import numpy as np
 import pytest
 
-from markedness.audits.personas.language.lexicons import lexicon_percents, sentiment, word_sentiments
+from markedness.audits.personas.language.lexicons import Counting, lexicon_percents, sentiment, word_sentiments
 
 
-def percents(texts: list[str | None], words: list[str], counting: str = "tokens") -> list[float]:
-    return lexicon_percents(texts, {"only": words}, counting)["only"].tolist()  # type: ignore[arg-type]
+def percents(texts: list[str | None], words: list[str], counting: Counting = "tokens") -> list[float]:
+    return [float(percent) for percent in lexicon_percents(texts, {"only": words}, counting)["only"]]
 
 
 def test_lexicon_percents_by_tokens_count_whole_words() -> None:

@@ -49,7 +49,7 @@ def test_log_odds_z_equals_the_formula_worked_by_hand() -> None:
 
 def test_log_odds_z_with_sides_swapped_changes_sign() -> None:
     rng = np.random.default_rng(0)
-    y1, y2 = rng.poisson(4, 30) + 0.0, rng.poisson(6, 30) + 0.0
+    y1, y2 = rng.poisson(4, 30).astype(float), rng.poisson(6, 30).astype(float)
     a = prior_counts(y1 + y2, y1, y2)
     np.testing.assert_allclose(log_odds(y1, y2, a).z, -log_odds(y2, y1, a).z)
 

@@ -29,7 +29,7 @@ CONTRASTS = Contrasts(
 
 @pytest.mark.parametrize("prior", ["corpus", "others", "compared", "uninformative"])
 def test_contrast_log_odds_equals_log_odds_of_the_summed_counts(prior: Prior) -> None:
-    counts = np.random.default_rng(5).poisson(3, (3, 12)) + 1.0
+    counts = np.random.default_rng(5).poisson(3, (3, 12)).astype(float) + 1
     z = contrast_log_odds(counts, CONTRASTS, LogOddsPrior(prior, 0.5)).z
     corpus = counts.sum(axis=0)
     for row, (target, reference) in enumerate([(0, 2), (1, 2), (1, 0)]):
@@ -39,7 +39,7 @@ def test_contrast_log_odds_equals_log_odds_of_the_summed_counts(prior: Prior) ->
 
 @pytest.mark.parametrize("prior", ["corpus", "others", "compared"])
 def test_contrast_log_odds_of_some_words_with_totals_equals_that_of_all(prior: Prior) -> None:
-    counts = np.random.default_rng(6).poisson(3, (3, 12)) + 1.0
+    counts = np.random.default_rng(6).poisson(3, (3, 12)).astype(float) + 1
     some = contrast_log_odds(counts[:, :4], CONTRASTS, LogOddsPrior(prior), counts.sum(axis=1)).z
     np.testing.assert_allclose(some, contrast_log_odds(counts, CONTRASTS, LogOddsPrior(prior)).z[:, :4])
 

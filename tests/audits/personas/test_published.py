@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from tests.cells import number
 
 from markedness import params, pipeline
 from markedness.audits.personas.evaluate import Params as Evaluate
@@ -121,8 +122,8 @@ def test_lexicon_percent_is_that_of_figure_1(
 ) -> None:
     rows = table(study, model, "lexicon").query("lexicon == @lexicon").set_index("group")
     for group, (mean, error) in {"White": white, "Black": black}.items():
-        assert round(rows.loc[group, "mean_percent"], 3) == mean
-        assert error is None or round(rows.loc[group, "standard_error"], 3) == error
+        assert round(number(rows, group, "mean_percent"), 3) == mean
+        assert error is None or round(number(rows, group, "standard_error"), 3) == error
 
 
 def test_lexicon_percent_of_men_and_women_alone(study: Params) -> None:
@@ -138,7 +139,7 @@ def test_lexicon_percent_of_men_and_women_alone(study: Params) -> None:
 @pytest.mark.parametrize(("model", "share"), [("gpt4", 0.511), ("dv3", 0.411)])
 def test_word_share_is_the_true_share(study: Params, model: str, share: float) -> None:
     rows = table(study, model, "word_share").set_index("group")
-    assert round(rows.loc["Black woman", "share"], 3) == share
+    assert round(number(rows, "Black woman", "share"), 3) == share
 
 
 def test_prompts_of_the_released_files_are_recognised(study: Params) -> None:
@@ -152,7 +153,7 @@ def test_prompts_of_the_released_files_are_recognised(study: Params) -> None:
 def test_the_count_of_marked_words_is_far_beyond_its_null(study: Params) -> None:
     for model in TABLES:
         found = scores(study, model).set_index("key")
-        count, excess = found.loc["marked_words.count", "estimate"], found.loc["marked_words.excess"]
+        count, excess = number(found, "marked_words.count", "estimate"), found.loc["marked_words.excess"]
         assert count > 100
         assert count - excess["estimate"] < 5
         assert excess["p"] == pytest.approx(1 / 21)
