@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.audits.homogeneity.stages import evaluated, featurized, generated
+from tests.cells import number, row
 
 from markedness.audits.homogeneity import SPEC, controls, evaluate, figures
 from markedness.audits.homogeneity.estimators.noncompliance import published_noncompliance_by_cue
@@ -180,8 +181,8 @@ def test_closing_rows_count_the_cues_in_which_a_group_alone_has_most_variety() -
     )  # fmt: skip
     made = published_closing_rows(table).set_index("group")
     # White: (0.5 + 0.2 + 0.8) / 3; exam is a tie, and waiting has no answers about Black people
-    assert made.loc["White", ["cues", "mean_pd", "n_max"]].tolist() == [3, pytest.approx(0.5), 0]
-    assert made.loc["Black", ["cues", "mean_pd", "n_max"]].tolist() == [2, pytest.approx(0.45), 1]
+    assert row(made, "White")[["cues", "mean_pd", "n_max"]].tolist() == [3, pytest.approx(0.5), 0]
+    assert row(made, "Black")[["cues", "mean_pd", "n_max"]].tolist() == [2, pytest.approx(0.45), 1]
 
 
 def test_noncompliance_by_cue_leaves_missing_answers_out() -> None:
@@ -190,5 +191,5 @@ def test_noncompliance_by_cue_leaves_missing_answers_out() -> None:
         columns=["cue", "status", "count"],
     )
     made = published_noncompliance_by_cue(answers).set_index("cue")
-    assert made.loc["exam", ["n", "noncompliant", "share", "refusal", "unparsed"]].tolist() == [8, 2, 0.25, 0, 2]
-    assert made.loc["music", "n"] == 0 and np.isnan(made.loc["music", "share"])
+    assert row(made, "exam")[["n", "noncompliant", "share", "refusal", "unparsed"]].tolist() == [8, 2, 0.25, 0, 2]
+    assert number(made, "music", "n") == 0 and np.isnan(number(made, "music", "share"))
