@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import zlib
 from dataclasses import replace
@@ -16,6 +17,7 @@ import yaml
 from markedness import audits, params, planning
 from markedness.params import ParamsError
 from markedness.reporting.results import Result
+from markedness.results import not_estimated
 from markedness.stats.inference import detectable
 from markedness.store import Store
 
@@ -73,7 +75,7 @@ def test_variance_of_a_finished_run_scales_the_plan(study: Path, monkeypatch: py
     loaded = params.load(study)
     world = planning.typical("homogeneity", "quick")["pd_difference.marked"]
 
-    scores = [replace(world, detectable=3 * world.detectable)]
+    scores = [replace(not_estimated("pd_difference.marked"), detectable=3 * world.detectable)]
     finished = Result("homogeneity", "m", audits.spec("homogeneity").card, study.parent, scores, notes=[])
     found = planning.smallest_effects(loaded, "homogeneity", "quick", ("m", finished))
     by_key = {key: value for key, value, *_ in found}
