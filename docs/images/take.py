@@ -1,4 +1,7 @@
-"""Take the README's screenshots of a study that has been run: python docs/images/take.py [STUDY]."""
+"""Take the README's screenshots of a study that has been run: python docs/images/take.py [STUDY] [--cards].
+
+With ``--cards`` those of the cards alone; a study of the two controls has no other card.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +50,22 @@ def shoot(driver: webdriver.Chrome, address: str, name: str, wait: float, script
     driver.save_screenshot(str(HERE / f"{name}.png"))
 
 
-def main(study: Path) -> None:
-    """The four pictures."""
+def cards(study: Path) -> None:
+    """The first screen of the controls' cards, and of a model's where there is one, with the index."""
     driver = browser(1280, 1400)
-    shoot(driver, (study / "reports" / "index.html").resolve().as_uri(), "index", 2)
-    card = next(path for path in sorted((study / "reports").glob("*.html"), reverse=True)
-                if path.stem != "index" and not path.stem.startswith("control"))  # fmt: skip
-    shoot(driver, card.resolve().as_uri(), "card", 3)
+    reports = (study / "reports").resolve()
+    for control in ("control-planted", "control-none"):
+        shoot(driver, (reports / f"{control}.html").as_uri(), control, 3)
+    models = [path for path in sorted(reports.glob("*.html"), reverse=True)
+              if path.stem not in ("index", "literature") and not path.stem.startswith("control")]  # fmt: skip
+    if models:
+        shoot(driver, models[0].as_uri(), "card", 3)
+        shoot(driver, (reports / "index.html").as_uri(), "index", 2)
     driver.quit()
+
+
+def tracked(study: Path) -> None:
+    """The two pages of MLflow."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -82,4 +93,8 @@ def main(study: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    named = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    chosen = Path(named[0] if named else ".")
+    cards(chosen)
+    if "--cards" not in sys.argv:
+        tracked(chosen)
