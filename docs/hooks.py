@@ -1,9 +1,8 @@
-"""Pages made from the code: a card per audit, the reference of params and tables, the printed tables' errata."""
+"""Pages made from the code: a card per audit, the reference of params and tables."""
 
 from __future__ import annotations
 
 import ast
-import csv
 import inspect
 import itertools
 import sys
@@ -29,7 +28,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {f"audits/{name}.md": audit_page(audits.spec(name).card) for name in audits.AUDITS}
     pages["reference/params.md"] = params_page()
     pages["reference/tables.md"] = tables_page()
-    pages["reference/literature.md"] = literature_page()
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     return files
@@ -123,20 +121,6 @@ def tables_page() -> str:
         head = "| table, figure or score | what | formula | n | correction |\n| --- | --- | --- | --- | --- |"
         parts.append(f"## {audit}\n\n{head}\n{rows}\n")
     return "\n".join(parts)
-
-
-def literature_page() -> str:
-    """The errors found in the papers."""
-    with (ROOT / "data" / "published" / "errata.csv").open(encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    table = "\n".join(
-        "| " + " | ".join(cell(value) for value in row) + " |" for row in (rows[0], ["---"] * 8, *rows[1:])
-    )
-    return (
-        "# How well this reproduces the literature\n\n`make replicate` fetches the published data, runs the audits on "
-        "them and prints, per printed table, how many cells agree. The report is `results/literature/index.html`.\n\n"
-        f"## Errors found in the papers\n\n{table}\n"
-    )
 
 
 def cell(text: str) -> str:

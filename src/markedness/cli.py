@@ -252,7 +252,10 @@ def doctor_command(
 
 
 @app.command()
-def literature(params: ParamsFile = Path("literature.yaml")) -> None:
+def literature(
+    params: ParamsFile = Path("literature.yaml"),
+    page: Annotated[Path | None, typer.Option(help="Write the documentation's page on all analyses here.")] = None,
+) -> None:
     """Audit the published studies' own data and count the printed cells that agree."""
     loaded = _load(params)
     from markedness import literature as lit
@@ -273,13 +276,15 @@ def literature(params: ParamsFile = Path("literature.yaml")) -> None:
                 tell(f"error: {error}", error=True)
                 failed += 1
     made = lit.agreements(loaded.root)
-    page = lit.write(Store(loaded.root), made)
+    report = lit.write(Store(loaded.root), made)
     for a in made:
-        place = a.table if a.table[0].islower() else f"table {a.table}"
+        place = f"table {a.table}" if any(letter.isdigit() for letter in a.table[:2]) else a.table
         tell(f"{a.publication}, {place} ({a.model}): {a.agreeing} of {a.n} cells agree ({a.rule})")
     for row in lit.per_paper(made).itertuples():
         print(f"{row.publication}: {row.agree:,} of {row.cells:,} cells of {row.tables} tables and sections agree")
-    print(f"report: {page}")
+    print(f"report: {report}")
+    if page:
+        Store(loaded.root).write_bytes(page, lit.page(loaded.root, made).encode("utf-8"))
     if failed:
         print(f"{failed} studies could not be run; 'markedness corpora get' fetches their data", file=sys.stderr)
         raise typer.Exit(1)

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from markedness.literature import guise, homogeneity, numbers, personas
+from markedness.literature import annotation, guise, homogeneity, numbers, personas
 from markedness.literature.agreement import Agreement, cells, per_paper, published, summary, write
+from markedness.literature.page import page
 
-__all__ = ["Agreement", "agreements", "cells", "per_paper", "published", "summary", "write"]
+__all__ = ["Agreement", "agreements", "cells", "page", "per_paper", "published", "summary", "write"]
 
-RULES = (personas.words, personas.svm_words, numbers.agreements, personas.claims, *homogeneity.RULES, *guise.RULES)
+RULES = (
+    personas.words,
+    personas.svm_words,
+    numbers.agreements,
+    personas.claims,
+    *homogeneity.RULES,
+    *guise.RULES,
+    *annotation.RULES,
+)
 
 
 def agreements(root: Path) -> list[Agreement]:

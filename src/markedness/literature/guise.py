@@ -25,6 +25,7 @@ PAPER = "Hofmann, Kalluri, Jurafsky, King 2024"
 Rows = list[tuple[str, object, object, bool]]
 Range = tuple[float, float]
 RULE = "what rounding leaves open of the inputs and of print meets"
+STORED = "stored outputs"
 EXACT = 1e-9
 """Relative tolerance of numbers that are stored in full."""
 
@@ -118,8 +119,8 @@ def statistics(root: Path) -> Iterator[Agreement]:
         rows: Rows = []
         for row, p in zip(records, ends, strict=True):
             rows += _row(row, p)
-        name = table if table == "stored outputs" else f"SI {table}"
-        yield Agreement(PAPER, str(name), "printed inputs", RULE, as_cells(rows))
+        name = STORED if table == STORED else f"SI {table!s}" if table == "text" else f"SI table {table!s}"
+        yield Agreement(PAPER, name, "printed inputs", RULE, as_cells(rows))
 
 
 def _row(row: dict[str, str], p: Range) -> Rows:
