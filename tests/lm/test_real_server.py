@@ -81,6 +81,7 @@ def test_real_server_scores_candidates_by_its_top_log_probs(url: str, tmp_path: 
 
 
 def test_real_server_context_too_long_is_recorded(url: str, tmp_path: Path) -> None:
-    prompts = [Prompt("p", "g", completion=text) for text in ("many words " * 600, "One word")]
+    short = Sampling(max_tokens=4)
+    prompts = [Prompt("p", "g", completion=text, sampling=short) for text in ("many words " * 600, "One word")]
     table, counts = run(toy_study.study(tmp_path, url, [], max_attempts=2), prompts)
     assert counts.failed == 1 and "context" in table["error"].iloc[0] and pd.isna(table["text"].iloc[0])
