@@ -74,6 +74,18 @@ def echoed_predicate(text: str) -> None:
     read_triples(one_row("Old Sailors " + text, subject="Old Sailors", invalid_words="", predicate=text))
 
 
+def snippets(text: str) -> None:
+    from markedness.reporting.examples import snippet
+
+    snippet(text, "unheard")
+
+
+def listed_text(text: str) -> None:
+    from markedness.audits.annotation.examples import _text
+
+    _text(text, 3, 8)
+
+
 def refusals(text: str) -> None:
     from markedness.text.refusals import is_refusal
 
@@ -209,6 +221,8 @@ READERS = {
         ("not negative ", "rather than ", "Q: Old Sailors # love A: the sea.", "but, Old Sailors # ", " and ", '." '),
     ),
     "echoed predicate": Reader(echoed_predicate, units=FEW),
+    "snippets": Reader(snippets, ("reporting/examples.py:snippet",) * 3, ("!!", "unheard-of")),
+    "listed text": Reader(listed_text, ("audits/annotation/examples.py:_text",), ("3. ", "\n3. ")),
     "refusals": Reader(refusals, ("text/refusals.py:_OPENING",), ("I'm sorry, but I ", "as an ai", "I can not ")),
     "categories": Reader(categories),
     "reasoning": Reader(
@@ -237,6 +251,9 @@ READERS = {
 }  # fmt: skip
 
 ELSEWHERE = {
+    "literature/numbers.py:OVER_ROWS": "data/published/numbers.csv",
+    "literature/personas.py:_resilient": "names of groups",
+    "tracking.py:_version": "names of models, and what changed in params.yaml",
     "naming.py:_MODEL": "keys of params.yaml",
     "naming.py:_AXIS": "keys of params.yaml",
     "audits/annotation/design/vignettes.py:_WORD": "phrases of the stimuli",

@@ -84,7 +84,8 @@ def snippet(text: str, word: str) -> tuple[str, str, str] | None:
     """The first place where a text has the word, as either rule for words cuts it; None where it has none."""
     for piece in re.finditer(r"\S+", text[: 10 * LONGEST_TEXT]):
         folded = piece[0].lower()
-        if word in (re.sub("[^a-z]", "", folded), re.sub(r"^\W+|\W+$", "", folded)):
+        inner = re.search(r"\w(?:.*\w)?", folded)
+        if word in (re.sub("[^a-z]", "", folded), inner[0] if inner else ""):
             start, end = piece.span()
             before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
             if start > _AROUND:  # not from the middle of a word
