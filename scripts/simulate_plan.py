@@ -72,7 +72,7 @@ def _knowledge(size: str, strength: float, rng: np.random.Generator) -> FeatureT
 
 def _guise(size: str, strength: float, rng: np.random.Generator) -> FeatureTables:
     model: guise.Model = _planted("guise", size).__self__
-    return replace(model, guilt=strength).draw(rng)
+    return replace(model, stereotype=strength).draw(rng)
 
 
 def _personas(size: str, strength: float, rng: np.random.Generator) -> FeatureTables:
@@ -86,7 +86,7 @@ def dials(size: str) -> list[Dial]:
         Dial("homogeneity", "pd_difference.marked", partial(_homogeneity, size), 2.0),
         Dial("annotation", "gap.positive", partial(_annotation, size), 0.6),
         Dial("knowledge", "regard_gap.marked", partial(_knowledge, size), 8.0),
-        Dial("guise", "decision.conviction", partial(_guise, size), 3.0),
+        Dial("guise", "strength.covert", partial(_guise, size), 1.0),
         Dial("personas", "similarity.difference", partial(_personas, size), 4.0),
     ]
 
