@@ -2,7 +2,7 @@
 
     python scripts/simulate_plan.py --worlds 400
 
-For one headline Score of every audit: the smallest effect of the plan at a size, the strength of the planted world at
+For headline Scores of every audit: the smallest effect of the plan at a size, the strength of the planted world at
 which the mean of the Score is that effect, and the share of new worlds of that strength in which it is found at the
 plan's correction.
 """
@@ -70,9 +70,9 @@ def _knowledge(size: str, strength: float, rng: np.random.Generator) -> FeatureT
     return replace(study, harsh=strength).draw(rng)
 
 
-def _guise(size: str, strength: float, rng: np.random.Generator) -> FeatureTables:
-    model: guise.Model = _planted("guise", size).__self__
-    return replace(model, stereotype=strength).draw(rng)
+def _guise(size: str, effect: str, strength: float, rng: np.random.Generator) -> FeatureTables:
+    model: guise.Model = replace(_planted("guise", size).__self__, **{effect: strength})
+    return model.draw(rng)
 
 
 def _personas(size: str, strength: float, rng: np.random.Generator) -> FeatureTables:
@@ -81,12 +81,13 @@ def _personas(size: str, strength: float, rng: np.random.Generator) -> FeatureTa
 
 
 def dials(size: str) -> list[Dial]:
-    """One of every audit."""
+    """One of every audit, and one of guise that no strength brings to the planned effect."""
     return [
         Dial("homogeneity", "pd_difference.marked", partial(_homogeneity, size), 2.0),
         Dial("annotation", "gap.positive", partial(_annotation, size), 0.6),
         Dial("knowledge", "regard_gap.marked", partial(_knowledge, size), 8.0),
-        Dial("guise", "strength.covert", partial(_guise, size), 1.0),
+        Dial("guise", "strength.covert", partial(_guise, size, "stereotype"), 1.0),
+        Dial("guise", "decision.conviction", partial(_guise, size, "guilt"), 3.0),
         Dial("personas", "similarity.difference", partial(_personas, size), 4.0),
     ]
 

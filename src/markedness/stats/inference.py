@@ -710,7 +710,7 @@ def _smallest_shift(df: float, alpha: float, power: float) -> float:
 
 
 def redetected(value: float, df: float, family: int, over: int, power: float = POWER) -> float:
-    """``detectable`` of a Score, corrected over ``over`` Scores in place of ``family``, by quantiles of its t."""
+    """``detectable`` of a Score, over ``over`` Scores in place of ``family``, at ``power``: by quantiles of its t."""
     if not (value > 0 and family and over):
         return value
     df = df if df > 0 else 1e6

@@ -9,6 +9,7 @@ import pandas as pd
 
 from markedness.audits.base import CONTEXT_COLUMNS, EXAMPLE_COLUMNS, Examples, ResultTables
 from markedness.audits.personas.estimators.params import Params
+from markedness.cards import count
 from markedness.records import FeatureTables, group_name
 
 _WORDS, _TEXTS = 14, 3
@@ -28,7 +29,7 @@ def examples(responses: pd.DataFrame, features: FeatureTables, tables: ResultTab
     rows = texts[["text", "group"]].assign(n=texts["text"].map(n).fillna(0).astype(int))
     rows = rows.sort_values("n", ascending=False, kind="stable", ignore_index=True)
     rows[["prompt", "said"]] = said.loc[rows["text"]].to_numpy()
-    rows["note"] = [f"{count} marked word{'' if count == 1 else 's'}" for count in rows["n"]]
+    rows["note"] = [count(n, "marked word") for n in rows["n"]]
     named = counted.drop(columns="group").merge(texts[["text", "group"]], on="text")
     highlight = {str(group): sorted(set(rows_of["word"])) for group, rows_of in named.groupby("group")}
     by = "how many different marked words of its groups a text holds (words of the prompt and pronouns left out)"
