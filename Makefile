@@ -7,6 +7,7 @@ EXTRAS ?= dev,docs,s3
 PORT ?= 5000
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+INSTALL := $(VENV)/bin/pip install -qq --editable '.[$(EXTRAS)]' 'moto[server]' 'aiobotocore[boto3]'
 export PATH := $(abspath $(BIN)):$(PATH)
 export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
@@ -59,7 +60,9 @@ check-machine:
 $(INSTALLED): pyproject.toml constraints.txt | check-machine
 	@echo "Installing into $(VENV) (about 3 GB, some minutes) ..."
 	$(PYTHON) -m venv $(VENV)
-	pip install -qq --constraint constraints.txt --editable '.[$(EXTRAS)]' 'moto[server]' 'aiobotocore[boto3]' || { \
+	$(INSTALL) --constraint constraints.txt || { \
+	  $(BIN)/python scripts/offered_pins.py constraints.txt > $(VENV)/offered.txt && \
+	  $(INSTALL) --constraint $(VENV)/offered.txt; } || { \
 	  echo "The installation failed, see above: the first one needs a package registry; after it everything works offline."; exit 1; }
 	touch $@
 

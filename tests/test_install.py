@@ -1,0 +1,46 @@
+"""The installation goes on where a pinned version was withdrawn from the registry."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "offered_pins.py"
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with `kept` 1.0 and `withdrawn` 2.0, and nothing else that pip could see."""
+    for name, version in (("kept", "1.0"), ("withdrawn", "2.0")):
+        with zipfile.ZipFile(tmp_path / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+            folder = f"{name}-{version}.dist-info"
+            wheel.writestr(f"{folder}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            wheel.writestr(f"{folder}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{folder}/RECORD", "")
+    for name, value in (("CONFIG_FILE", "/dev/null"), ("NO_INDEX", "1"), ("FIND_LINKS", str(tmp_path))):
+        monkeypatch.setenv(f"PIP_{name}", value)
+    monkeypatch.delenv("PIP_QUIET", raising=False)
+    return tmp_path
+
+
+def run(pins: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(SCRIPT), str(pins)], capture_output=True, text=True, check=False)
+
+
+def test_pins_that_are_offered_no_more_are_named_and_left_out(registry: Path) -> None:
+    pins = registry / "constraints.txt"
+    pins.write_text("# a set\nwithdrawn==1.0\nkept==1.0\ngone==3.1\n")
+    found = run(pins)
+    assert found.returncode == 0 and found.stdout == "kept==1.0\n"
+    assert [line.split()[0] for line in found.stderr.splitlines()] == ["withdrawn==1.0", "gone==3.1"]
+
+
+def test_another_failure_is_what_pip_said(registry: Path) -> None:
+    pins = registry / "constraints.txt"
+    pins.write_text("kept==1.0\nkept==1.5\n")
+    found = run(pins)
+    assert found.returncode == 1 and "ResolutionImpossible" in found.stderr and not found.stdout
