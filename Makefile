@@ -30,7 +30,7 @@ test: $(INSTALLED)  ## ruff, mypy and the tests; says at its end what was skippe
 	ruff check .
 	ruff format --check .
 	mypy
-	pytest -m '' -n auto --dist loadfile
+	pytest -m '' -n auto --dist loadfile --no-loadscope-reorder
 
 ui: $(INSTALLED)  ## MLflow on the local store
 	markedness track

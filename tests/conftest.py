@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+LONGEST = ("test_docs.py", "test_sharing.py", "test_experiments.py", "test_study.py", "test_kills.py")
+"""Files that take minutes: run first, so that no worker ends long after the others."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -15,6 +17,11 @@ def pytest_configure(config: pytest.Config) -> None:
     named = any(".py" in str(argument) for argument in config.args)
     if not named and not hasattr(config, "workerinput") and "-m" not in config.invocation_params.args:
         config.option.markexpr = "not slow"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files of `LONGEST` first."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
