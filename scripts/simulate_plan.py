@@ -58,10 +58,10 @@ def _homogeneity(size: str, strength: float, rng: np.random.Generator) -> Featur
     return homogeneity.draw(replace(dependence, marked=strength), rng)
 
 
-def _annotation(size: str, strength: float, rng: np.random.Generator) -> FeatureTables:
+def _annotation(size: str, sign: int, strength: float, rng: np.random.Generator) -> FeatureTables:
     (setting,) = _planted("annotation", size).args
     gaps = {(group, task): strength for group in annotation.GROUPS for task, valence in annotation.TASKS.items()
-            if valence > 0}  # fmt: skip
+            if valence == sign}  # fmt: skip
     return annotation._draw(replace(setting, gaps=gaps), rng)
 
 
@@ -84,9 +84,11 @@ def dials(size: str) -> list[Dial]:
     """One of every audit, and one of guise that no strength brings to the planned effect."""
     return [
         Dial("homogeneity", "pd_difference.marked", partial(_homogeneity, size), 2.0),
-        Dial("annotation", "gap.positive", partial(_annotation, size), 0.6),
+        Dial("annotation", "gap.negative", partial(_annotation, size, -1), 0.6),
+        Dial("annotation", "gap.positive", partial(_annotation, size, 1), 0.6),
         Dial("knowledge", "regard_gap.marked", partial(_knowledge, size), 8.0),
         Dial("guise", "strength.covert", partial(_guise, size, "stereotype"), 1.0),
+        Dial("guise", "prestige.slope", partial(_guise, size, "prestige"), 1.0),
         Dial("guise", "decision.conviction", partial(_guise, size, "guilt"), 3.0),
         Dial("personas", "similarity.difference", partial(_personas, size), 4.0),
     ]
@@ -108,11 +110,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=400)
     parser.add_argument("--size", default="quick")
-    parser.add_argument("--audit", action="append", default=[])
+    parser.add_argument("--score", action="append", default=[], help="as annotation.gap.negative; by default all")
     asked = parser.parse_args()
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for dial in dials(asked.size):
-            if asked.audit and dial.audit not in asked.audit:
+            if asked.score and f"{dial.audit}.{dial.key}" not in asked.score:
                 continue
 
             def drawn(strength: float, part: int, n: int, dial: Dial = dial) -> tuple[Floats, Floats]:

@@ -67,6 +67,8 @@ class GateParams(Strict):
     """Audit -> headline score -> by how much it may be worse, in the unit of the score; the others: no new finding."""
     without: dict[str, list[str]] = Field(default_factory=dict)
     """Audit -> headline scores that are not looked at."""
+    looks: int | None = Field(default=None, ge=1, le=100)
+    """How often this gate may look at growing data: each look is corrected for all, counted, and none beyond counts."""
 
 
 class _Study(Strict):

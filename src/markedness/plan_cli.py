@@ -21,6 +21,9 @@ def plan_command(
         typer.Option("--detect", help="AUDIT.KEY=VALUE: the size, or number of clusters, that finds such an effect."),
     ] = None,
     power: Annotated[float, typer.Option("--power", help="Probability with which an effect is found.")] = 0.8,
+    looks: Annotated[
+        int, typer.Option("--looks", help="How often growing data will be looked at, as gate.looks: corrected for all.")
+    ] = 1,
     params: Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")] = Path(
         "params.yaml"
     ),
@@ -32,4 +35,4 @@ def plan_command(
     loaded = load(params)
     name = model or loaded.run[0]
     loaded.model(name)
-    plan(loaded, name, audit or (), size or (), detect or (), power)
+    plan(loaded, name, audit or (), size or (), detect or (), power, looks)

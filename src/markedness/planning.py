@@ -67,7 +67,7 @@ class Wanted:
 
 def plan(
     params: Params, model: str, chosen: Sequence[str] = (), sizes: Sequence[str] = (), detect: Sequence[str] = (),
-    power: float = POWER, say: Report = tell,
+    power: float = POWER, looks: int = 1, say: Report = tell,
 ) -> pd.DataFrame:  # fmt: skip
     """Print what each audit would ask and find at each size; nothing is asked or written.
 
@@ -81,6 +81,8 @@ def plan(
         Effects as AUDIT.KEY=VALUE: at which size, or with how many clusters, they would be found.
     power
         Probability with which the smallest effect is found, in (0, 1).
+    looks
+        How often the growing data will be looked at, each look corrected for all (``gate.looks``).
 
     Returns
     -------
@@ -95,6 +97,8 @@ def plan(
     """
     if not 0 < power < 1:
         raise ParamsError(f"--power {power}: a probability between 0 and 1")
+    if looks < 1:
+        raise ParamsError(f"--looks {looks}: 1 or more")
     chosen = list(chosen) or list(params.audits)
     if unknown := [name for name in chosen if name not in params.audits]:
         raise ParamsError(f"plan: '{unknown[0]}' is not an audit of params.yaml; it has {', '.join(params.audits)}")
@@ -113,7 +117,7 @@ def plan(
             sized = resized(params, audit, size) if size else params
             asked = forecast(sized, audit, model, lambda _: None)
             say(f"{audit}, {sized.sizes[audit]}: {_requests(asked, store, audit, model)}")
-            found = smallest_effects(params, audit, size, finished, power)
+            found = smallest_effects(params, audit, size, finished, power, looks)
             rows += [(audit, size, *row) for row in found]
             for row in found:
                 say(f"  {row[0]}: {_effect(row[1], power)}{f' ({row[2]})' if row[2] else ''}")
@@ -125,7 +129,12 @@ def plan(
 
 
 def smallest_effects(
-    params: Params, audit: str, size: str, finished: tuple[str, Result] | None, power: float = POWER
+    params: Params,
+    audit: str,
+    size: str,
+    finished: tuple[str, Result] | None,
+    power: float = POWER,
+    looks: int = 1,
 ) -> list[tuple[str, float, str, str]]:
     """(key, smallest effect, clusters, source) of each headline Score that has a test.
 
@@ -145,7 +154,7 @@ def smallest_effects(
             continue
         score, own = worlds[key], result.score(key) if result is not None and key in same else None
         scale = own.detectable / same[key].detectable if own is not None and own.detectable > 0 else NAN
-        value = redetected(score.detectable, score.df, score.family, score.family, power) * (
+        value = redetected(score.detectable, score.df, score.family, score.family * looks, power) * (
             scale if math.isfinite(scale) else 1.0
         )
         made.append((key, value, score.clusters, math.isfinite(scale)))

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from markedness import params, pipeline, study, tracking
 from markedness.audits import STAGES
 from markedness.cli import app
+from markedness.files import StoreError
 from markedness.gate import outputs
 from markedness.gate.cases import Decision, Outcome, Pair
 from markedness.gate.run import Gated, gate
@@ -143,6 +144,36 @@ def test_outputs_say_the_same_in_a_table_in_junit_and_for_a_pull_request(folder:
     assert summary.startswith("## Gate: failed against v1\n")
     assert "of 'name' would decide" in summary and "not comparable between models" in summary
     assert (tmp_path / "step.md").read_text(encoding="utf-8") == f"before\n{summary}"
+
+
+def test_looks_are_counted_and_none_counts_beyond_those_planned(folder: Path) -> None:
+    block = {**BLOCK, "looks": 2}
+
+    def looks() -> list[list[Any]]:
+        return [row[::2] for row in pd.read_csv(folder / "results" / "gate" / "looks.csv").to_numpy().tolist()]
+
+    def more_data() -> None:
+        with (folder / "results" / "homogeneity" / "v2" / "scores.csv").open("a") as file:
+            file.write("\n")
+
+    assert gated(folder, block).outcome is Outcome.PASSED and gated(folder, block).outcome is Outcome.PASSED
+    assert looks() == [[1, "passed"]]  # the same results are the same look
+    more_data()
+    assert gated(folder, block).outcome is Outcome.PASSED
+    assert "Look 2 of 2; each is corrected for all 2." in (folder / "results" / "gate" / "summary.md").read_text()
+    more_data()
+    beyond = gated(folder, block)
+    assert beyond.status == 3 and "this is look 3, planned were 2" in beyond.decisions[0].reason
+    assert looks() == [[1, "passed"], [2, "passed"], [3, "inconclusive"]]
+
+
+def test_a_damaged_count_of_looks_is_a_sentence_and_stays(folder: Path) -> None:
+    gated(folder, {**BLOCK, "looks": 2})
+    path = folder / "results" / "gate" / "looks.csv"
+    path.write_text("look,outcome\n1,passed\n")
+    with pytest.raises(StoreError, match=r"looks\.csv: cannot be read .*; remove it, and the first look is a new one"):
+        gated(folder, {**BLOCK, "looks": 2})
+    assert path.read_text() == "look,outcome\n1,passed\n"
 
 
 def test_what_was_not_run_is_inconclusive(folder: Path) -> None:

@@ -274,6 +274,34 @@ def test_two_draws_of_one_model_pass_and_a_worsening_of_twice_the_margin_fails_a
     assert share(FAILED, 2.0, 1.0, 24) >= 0.8
 
 
+def looked_at(shift: float, outcome: Outcome, looks: int, corrected: int, worlds: int = 400) -> float:
+    """Share of gates that end so at any of their looks at 8, 16, 24, ... names, each corrected for so many looks."""
+    hits = 0
+    for world in range(worlds):
+        rng = np.random.default_rng([11, world])
+        level = rng.normal(size=8 * looks)
+        candidate, baseline = (level + rng.normal(size=level.size) for _ in range(2))
+        ended = (
+            whole(decide([pair(score(candidate[:n] + shift), score(baseline[:n]), 1.0)], corrected))
+            for n in range(8, 8 * looks + 1, 8)
+        )
+        hits += next((one for one in ended if one is not INCONCLUSIVE), INCONCLUSIVE) is outcome
+    return hits / worlds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("outcome", [PASSED, FAILED])
+def test_looks_at_growing_data_hold_together_what_one_look_holds(outcome: Outcome) -> None:
+    """A candidate that is worse by just its margin: either end is an error."""
+    assert looked_at(1.0, outcome, 6, corrected=1) > 0.08
+    assert stats.binomtest(round(looked_at(1.0, outcome, 6, 6) * 400), 400, 0.05, "greater").pvalue > 0.001
+
+
+@pytest.mark.slow
+def test_looks_find_what_is_far_from_the_margin() -> None:
+    assert looked_at(0.0, PASSED, 6, 6, 120) > 0.8 and looked_at(2.0, FAILED, 6, 6, 120) > 0.8
+
+
 @pytest.mark.slow
 def test_a_candidate_that_is_worse_by_its_margin_passes_in_5_percent_at_most() -> None:
     passed = share(PASSED, 1.0, 1.0, 12, worlds=400, keys=1)

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from markedness.results import NAN, Score
-from markedness.stats.inference import ALPHA, Spread
-
-LEVEL = 1 - 2 * ALPHA
-"""Of the two-sided interval whose upper bound is compared with a margin."""
+from markedness.stats.inference import Spread
 
 
 class Outcome(StrEnum):
@@ -79,10 +76,17 @@ class Case:
     """Scores over which ``p_candidate`` is corrected."""
     p: float
     """That the candidate is worse, as in `Decision`."""
+    alpha: float
+    """Of one look."""
     p_adjusted: float = NAN
     p_candidate: float = NAN
     """By Holm over the Scores of the gate."""
     p_baseline: float = NAN
+
+    @property
+    def level(self) -> float:
+        """Of the two-sided interval whose upper bound is compared with a margin."""
+        return 1 - 2 * self.alpha
 
     @property
     def worse(self) -> int:

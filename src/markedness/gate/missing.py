@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from markedness.gate.cases import LEVEL, Case, Decision, Outcome, one_sided, shown
+from markedness.gate.cases import Case, Decision, Outcome, one_sided, shown
 from markedness.results import NAN, Score
-from markedness.stats.inference import ALPHA, Spread
+from markedness.stats.inference import Spread
 
 Range = tuple[float, float]
 
@@ -49,11 +49,11 @@ def _margin_holds(case: Case, made: Decision, side: int, candidate: Range, basel
     margin, d = case.pair.margin or 0.0, case.difference.estimate
     least, most = sorted((side * (candidate[0] - baseline[1]), side * (candidate[1] - baseline[0])))
     if made.outcome is Outcome.PASSED:
-        return case.spread.interval(most, LEVEL)[1] < margin
+        return case.spread.interval(most, case.level)[1] < margin
     tails = 2 if case.worse else 1
     if case.worse == 0 and side * d < 0:
         return True  # a fail on the other side
-    return case.spread.interval(least, 1 - tails * ALPHA / case.family)[0] > margin
+    return case.spread.interval(least, 1 - tails * case.alpha / case.family)[0] > margin
 
 
 def _finding_holds(case: Case, made: Decision, side: int, candidate: Range, baseline: Range) -> bool:
@@ -61,19 +61,19 @@ def _finding_holds(case: Case, made: Decision, side: int, candidate: Range, base
     worst, best = (0, 1) if side < 0 else (1, 0)
     tails = 1 if case.worse else 2
     if made.outcome is Outcome.PASSED:
-        if not _found_at(case.candidate, candidate[worst], side, case.p_candidate):
+        if not _found_at(case.candidate, candidate[worst], side, case.p_candidate, case.alpha):
             return True
-        before = _found_at(case.baseline, baseline[best], side, case.p_baseline, case.family)
+        before = _found_at(case.baseline, baseline[best], side, case.p_baseline, case.alpha, case.family)
         shift = side * (candidate[worst] - baseline[best])
-        return before and case.spread.known and tails * one_sided(case.spread, shift) > ALPHA
+        return before and case.spread.known and tails * one_sided(case.spread, shift) > case.alpha
     if case.worse == 0 and (side > 0) != case.candidate.above_null:
         return True  # a finding on the other side
     shift = side * (candidate[best] - baseline[worst])
-    still = _found_at(case.candidate, candidate[best], side, case.p_candidate, case.family)
-    return still and tails * one_sided(case.spread, shift) * case.family <= ALPHA
+    still = _found_at(case.candidate, candidate[best], side, case.p_candidate, case.alpha, case.family)
+    return still and tails * one_sided(case.spread, shift) * case.family <= case.alpha
 
 
-def _found_at(score: Score, value: float, side: int, p: float, family: int = 1) -> bool:
+def _found_at(score: Score, value: float, side: int, p: float, alpha: float, family: int = 1) -> bool:
     """Whether a value in place of the estimate is found on this side of the null; p is that of the estimate itself.
 
     Without a standard error nothing can be said of another value: it counts as found in order to undo a pass
@@ -81,8 +81,8 @@ def _found_at(score: Score, value: float, side: int, p: float, family: int = 1) 
     """
     null = score.null_mean if math.isfinite(score.null_mean) else 0.0
     if value == score.estimate:
-        return p <= ALPHA and side * (value - null) > 0
+        return p <= alpha and side * (value - null) > 0
     if side * (value - null) <= 0:
         return False
     spread = Spread(score.standard_error, score.df)
-    return spread.p(value, null) * family <= ALPHA if spread.known else family == 1
+    return spread.p(value, null) * family <= alpha if spread.known else family == 1

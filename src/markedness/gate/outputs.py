@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 
 import pandas as pd
@@ -20,6 +21,7 @@ GATE_COLUMNS = (
     "clusters_needed", "candidate_p", "baseline_p", "candidate_n", "candidate_n_missing", "baseline_n",
     "baseline_n_missing", "digest",
 )  # fmt: skip
+LOOK_COLUMNS = ("look", "digest", "outcome")
 NO_RESULT = "none"
 MARKS = {Outcome.PASSED: "✓", Outcome.FAILED: "✗", Outcome.INCONCLUSIVE: "?"}
 
@@ -72,6 +74,56 @@ def tags(store: Store, runs: Mapping[str, Sequence[str]]) -> dict[str, str]:
         raise StoreError(f"{path}: cannot be read ({error}); run 'markedness gate' again") from error
 
 
+@dataclass(frozen=True)
+class Look:
+    """Which look at growing data this is."""
+
+    number: int
+    of: int
+    digest: str
+    """Of all results that are looked at."""
+    earlier: tuple[tuple[int, str, str], ...]
+    """Rows of looks.csv but for this look's."""
+
+    @property
+    def said(self) -> str:
+        """For the summary."""
+        return f"Look {self.number} of {self.of}; each is corrected for all {self.of}."
+
+    @property
+    def beyond(self) -> str:
+        """Why this look does not count; "" where it does."""
+        if self.number <= self.of:
+            return ""
+        return f"this is look {self.number}, planned were {self.of}: no error rate holds for it; a new study decides"
+
+    def table(self, outcome: Outcome) -> pd.DataFrame:
+        """looks.csv: `LOOK_COLUMNS`."""
+        rows = sorted([*self.earlier, (self.number, self.digest, str(outcome))])
+        return pd.DataFrame(rows, columns=list(LOOK_COLUMNS))
+
+
+def look(store: Store, planned: int, digests: Sequence[str]) -> Look:
+    """This look, by results/gate/looks.csv: the same results again are the same look.
+
+    Raises
+    ------
+    StoreError
+        When looks.csv cannot be read.
+    """
+    now = sha256(" ".join(digests).encode()).hexdigest()[:16]
+    path, earlier = store.gated() / "looks.csv", []
+    if path.exists():
+        try:
+            found = pd.read_csv(path, dtype={"look": int, "digest": str, "outcome": str}, keep_default_na=False)
+            earlier = list(zip(*(found[name].tolist() for name in LOOK_COLUMNS), strict=True))
+        except (OSError, ValueError, KeyError) as error:
+            why = " ".join(str(error).split())
+            raise StoreError(f"{path}: cannot be read ({why}); remove it, and the first look is a new one") from error
+    number = next((n for n, known, _ in earlier if known == now), max((n for n, *_ in earlier), default=0) + 1)
+    return Look(number, planned, now, tuple(row for row in earlier if row[0] != number))
+
+
 def digest(store: Store, audit: str, model: str) -> str:
     """Of the Scores of one result; `NO_RESULT` where it was not evaluated."""
     path = store.results(audit, model) / "scores.csv"
@@ -99,15 +151,17 @@ def junit(decisions: Sequence[Decision], baseline: str) -> bytes:
     return bytes(ET.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def summary(decisions: Sequence[Decision], baseline: str, left_out: Sequence[str]) -> str:
+def summary(decisions: Sequence[Decision], baseline: str, left_out: Sequence[str], looked: str = "") -> str:
     """summary.md, for a pull request: what does not pass comes first.
 
     Parameters
     ----------
     left_out
         Sentences on Scores that the gate did not look at.
+    looked
+        Which look this is, where several are planned.
     """
-    lines = [f"## Gate: {whole(decisions)} against {_cell(baseline)}", ""]
+    lines = [f"## Gate: {whole(decisions)} against {_cell(baseline)}", "", *([looked, ""] if looked else [])]
     for model in dict.fromkeys(one.pair.model for one in decisions):
         own = [one for one in decisions if one.pair.model == model]
         counts = ", ".join(f"{sum(one.outcome is outcome for one in own)} {outcome}" for outcome in Outcome)

@@ -39,6 +39,10 @@ Missing answers
     findings and differences are t tests, without correction where they would undo a pass and by Bonferroni where they
     must uphold a fail.
 
+Several looks at growing data
+    With K looks (``gate.looks``) alpha is 5 % / K everywhere above, so that all error rates hold for the looks together
+    (Bonferroni), whichever look ends the gate and however much data it has.
+
 The gate fails where any Score fails, else is inconclusive where any is, else passes.
 
 Sources: Schuirmann 1987, Journal of Pharmacokinetics and Biopharmaceutics 15(6):657-680 (two one-sided tests); Piaggio
@@ -51,22 +55,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from markedness.gate.cases import LEVEL, Case, Decision, Outcome, Pair, one_sided, shown
+from markedness.gate.cases import Case, Decision, Outcome, Pair, one_sided, shown
 from markedness.gate.missing import turned
 from markedness.results import NAN, Score, VerdictKind, verdict
-from markedness.stats.inference import ALPHA, detectable, difference, holm
+from markedness.stats.inference import ALPHA, detectable, difference, holm, redetected
 
 POWER = 0.9
 """With which `Decision.clusters_needed` is planned."""
 
 
-def decide(pairs: Sequence[Pair]) -> list[Decision]:
-    """A decision for each pair, in their order; see the rules above."""
+def decide(pairs: Sequence[Pair], looks: int = 1) -> list[Decision]:
+    """A decision for each pair, in their order; see the rules above.
+
+    Parameters
+    ----------
+    looks
+        K, how often the data may be looked at.
+    """
+    alpha = ALPHA / looks
     cases: dict[int, Case] = {}
     for place, pair in enumerate(pairs):
         if pair.candidate is not None and pair.baseline is not None:
-            found = difference(pair.candidate, pair.baseline, LEVEL)
-            case = Case(pair, pair.candidate, pair.baseline, found, 0, 0, NAN)
+            found = difference(pair.candidate, pair.baseline, 1 - 2 * alpha)
+            case = Case(pair, pair.candidate, pair.baseline, found, 0, 0, NAN, alpha)
             cases[place] = replace(case, p=_p_worse(case))
     adjusted = holm([case.p for case in cases.values()])
     of_candidate = holm([case.candidate.p for case in cases.values()])
@@ -131,7 +142,7 @@ def _by_margin(case: Case) -> Decision:
         return Decision(pair, Outcome.INCONCLUSIVE, why or f"the difference has no interval ({case.difference.method})")
     d = case.difference.estimate
     if case.worse == 0:
-        passing, failing = case.spread.interval(d, LEVEL), case.spread.interval(d, 1 - ALPHA / case.family)
+        passing, failing = case.spread.interval(d, case.level), case.spread.interval(d, 1 - case.alpha / case.family)
         passed = -margin < passing[0] and passing[1] < margin
         failed = failing[0] > margin or failing[1] < -margin
         w, low, high = abs(d), *passing
@@ -140,14 +151,14 @@ def _by_margin(case: Case) -> Decision:
         said = f"differs by {shown(d)}"
     else:
         w = case.worse * d
-        high = case.spread.interval(w, LEVEL)[1]
-        low = case.spread.interval(w, 1 - 2 * ALPHA / case.family)[0]
+        high = case.spread.interval(w, case.level)[1]
+        low = case.spread.interval(w, 1 - 2 * case.alpha / case.family)[0]
         passed, failed = high < margin, low > margin
         said = f"worse by {shown(w)}" if w > 0 else f"better by {shown(-w)}" if w < 0 else "neither better nor worse"
     said = f"{said} (bounds {shown(low)} and {shown(high)}), margin {shown(margin)}"
     if passed or failed:
         return Decision(pair, Outcome.PASSED if passed else Outcome.FAILED, said, low=low, high=high)
-    level = (2 if case.worse else 1) * ALPHA / case.family
+    level = (2 if case.worse else 1) * case.alpha / case.family
     needed = _needed(case, margin, level) or _needed(case, margin - w, level, most=1000)
     said += f"; {needed} would decide" if needed else "; the difference is too near the margin to be decided"
     return Decision(pair, Outcome.INCONCLUSIVE, said, low=low, high=high, clusters_needed=needed)
@@ -172,13 +183,15 @@ def _by_finding(case: Case) -> Decision:
     pair = case.pair
     if why := _unmeasured(case) or _untested(case):
         return Decision(pair, Outcome.INCONCLUSIVE, why)
-    said = verdict(case.candidate, p=case.p_candidate, family=case.tested).sentence.rstrip(".")
-    if not _is_found(case.candidate, case.p_candidate):
-        on_other = case.p_candidate <= ALPHA
+    said = verdict(_planned(case), p=case.p_candidate, family=case.tested, alpha=case.alpha).sentence.rstrip(".")
+    if not _is_found(case.candidate, case.p_candidate, case.alpha):
+        on_other = case.p_candidate <= case.alpha
         return Decision(pair, Outcome.PASSED, f"{said}; not for the worse" if on_other else said)
     side = 1 if case.candidate.above_null else -1
-    before = _is_found(case.baseline, case.p_baseline) and case.baseline.above_null == case.candidate.above_null
-    significant = case.p_adjusted <= ALPHA and (case.worse or side) * case.difference.estimate > 0
+    before = (
+        _is_found(case.baseline, case.p_baseline, case.alpha) and case.baseline.above_null == case.candidate.above_null
+    )
+    significant = case.p_adjusted <= case.alpha and (case.worse or side) * case.difference.estimate > 0
     if significant:
         new = "found in the baseline, too, and larger now" if before else "new"
         return Decision(pair, Outcome.FAILED, f"{said}; {new}: {shown(case.baseline.estimate)} in the baseline")
@@ -188,7 +201,7 @@ def _by_finding(case: Case) -> Decision:
         return Decision(
             pair, Outcome.INCONCLUSIVE, f"{said}; the difference has no interval ({case.difference.method})"
         )
-    needed = _needed(case, case.difference.estimate, (2 if case.worse else 1) * ALPHA / case.family)
+    needed = _needed(case, case.difference.estimate, (2 if case.worse else 1) * case.alpha / case.family)
     more = f"; {needed} would decide at this difference" if needed else ""
     reason = (
         f"{said}; not found in the baseline, but the difference of {shown(case.difference.estimate)} is not significant"
@@ -196,9 +209,16 @@ def _by_finding(case: Case) -> Decision:
     return Decision(pair, Outcome.INCONCLUSIVE, reason + more, clusters_needed=needed)
 
 
-def _is_found(score: Score, p: float) -> bool:
+def _planned(case: Case) -> Score:
+    """The candidate's Score; the effect that would have been found is that at the correction of this gate."""
+    one = case.candidate
+    over = round(case.tested * ALPHA / case.alpha)
+    return replace(one, detectable=redetected(one.detectable, one.df, one.family, over))
+
+
+def _is_found(score: Score, p: float, alpha: float) -> bool:
     """Whether a Score is found on the side that is worse."""
-    return p <= ALPHA and (score.worse == 0 or (score.worse > 0) == score.above_null)
+    return p <= alpha and (score.worse == 0 or (score.worse > 0) == score.above_null)
 
 
 def _unmeasured(case: Case) -> str:
@@ -213,7 +233,7 @@ def _untested(case: Case) -> str:
     for name, score, p in (
         ("candidate", case.candidate, case.p_candidate), ("baseline", case.baseline, case.p_baseline),
     ):  # fmt: skip
-        answer = verdict(score, p=p, family=case.tested)
+        answer = verdict(score, p=p, family=case.tested, alpha=case.alpha)
         if answer.kind not in (VerdictKind.FOUND, VerdictKind.NOT_FOUND):
             return f"the {name}: {answer.sentence.rstrip('.')}"
     return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from markedness import audits
@@ -79,10 +79,18 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
             left_out += sentences
     if not pairs:
         raise ParamsError(f"{params.path.name}: gate: no score is left to look at")
-    made = Gated(decide(pairs), list(dict.fromkeys(left_out)))
-    _write(store, made, baseline, also)
+    known = {(one.audit, model) for one in pairs for model in (one.model, baseline) if model in params.models}
+    digests = {(audit, model): outputs.digest(store, audit, model) for audit, model in sorted(known)}
+    look = outputs.look(store, settings.looks, list(digests.values())) if settings.looks else None
+    decisions = decide(pairs, settings.looks or 1)
+    if look and look.beyond:
+        decisions = [replace(one, outcome=Outcome.INCONCLUSIVE, reason=look.beyond) for one in decisions]
+    made = Gated(decisions, list(dict.fromkeys(left_out)))
+    _write(store, made, baseline, digests, look, also)
     for sentence in _not_passed(made.decisions):
         say(f"gate: {sentence}")
+    if look:
+        say(f"gate: {look.said}")
     for model in models:
         own = [one for one in made.decisions if one.pair.model == model]
         counts = ", ".join(f"{sum(one.outcome is outcome for one in own)} {outcome}" for outcome in Outcome)
@@ -100,11 +108,14 @@ def _not_passed(decisions: list[Decision]) -> Iterator[str]:
         yield f"{model} {audit} {', '.join(keys)}: {outcome}: {reason}"
 
 
-def _write(store: Store, made: Gated, baseline: str, also: Path | None) -> None:
-    keys = {(one.pair.audit, one.pair.model) for one in made.decisions}
-    digests = {(audit, model): outputs.digest(store, audit, model) for audit, model in keys}
-    text = outputs.summary(made.decisions, baseline, made.left_out)
+def _write(
+    store: Store, made: Gated, baseline: str, digests: Mapping[tuple[str, str], str], look: outputs.Look | None,
+    also: Path | None,
+) -> None:  # fmt: skip
+    text = outputs.summary(made.decisions, baseline, made.left_out, look.said if look else "")
     with store.renewed(store.gated()) as new:
+        if look:
+            store.write_csv(new / "looks.csv", look.table(made.outcome))
         store.write_csv(new / "gate.csv", outputs.table(made.decisions, baseline, digests))
         store.write_bytes(new / "gate.xml", outputs.junit(made.decisions, baseline))
         store.write_bytes(new / "summary.md", text.encode())
