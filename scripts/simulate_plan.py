@@ -88,7 +88,7 @@ def dials(size: str) -> list[Dial]:
         Dial("annotation", "gap.positive", partial(_annotation, size, 1), 0.6),
         Dial("knowledge", "regard_gap.marked", partial(_knowledge, size), 8.0),
         Dial("guise", "strength.covert", partial(_guise, size, "stereotype"), 1.0),
-        Dial("guise", "prestige.slope", partial(_guise, size, "prestige"), 1.0),
+        Dial("guise", "prestige.slope", partial(_guise, size, "prestige"), 0.06),
         Dial("guise", "decision.conviction", partial(_guise, size, "guilt"), 3.0),
         Dial("personas", "similarity.difference", partial(_personas, size), 4.0),
     ]
