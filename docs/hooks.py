@@ -1,10 +1,11 @@
-"""Pages made from the code: a card per audit, the reference of params and tables."""
+"""Pages made from the code: a card per audit, the reference of params and tables, and each notebook as a page."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import itertools
+import json
 import sys
 import textwrap
 from pathlib import Path
@@ -28,9 +29,22 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {f"audits/{name}.md": audit_page(audits.spec(name).card) for name in audits.AUDITS}
     pages["reference/params.md"] = params_page()
     pages["reference/tables.md"] = tables_page()
+    notebooks = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+    pages |= {f"notebooks/{path.stem}.md": notebook_page(path) for path in notebooks}
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     return files
+
+
+def notebook_page(path: Path) -> str:
+    """The cells of a notebook, with a link to it."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    texts = ["".join(cell["source"]) for cell in cells]
+    parts = [
+        text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
+        for cell, text in zip(cells, texts, strict=True)
+    ]
+    return "\n\n".join([*parts, f"Download: [the notebook]({path.name}).\n"])
 
 
 def audit_page(card: Card) -> str:

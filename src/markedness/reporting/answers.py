@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from markedness.cards import words
+from markedness.cards import Card, words
 from markedness.lm.config import ScriptedModel
 from markedness.reporting.pages import Pages
-from markedness.results import Score, VerdictKind
+from markedness.results import Score, VerdictKind, headline
 from markedness.verdicts import Answer, answers, counted, strongest, summary
 
 MARKS: Mapping[VerdictKind, tuple[str, str]] = {
@@ -30,40 +30,48 @@ def model_answers(pages: Pages, model: str) -> list[Answer]:
 
 def first_screen(pages: Pages, model: str) -> dict[str, Any]:
     """Shown, not shown, cannot say; and of a control, what is planted."""
-    every = model_answers(pages, model)
-    made = summary(every, [(audit, pages.cards[audit].missing_key) for audit in pages.audits])
-    cannot = [
-        *made.cannot,
-        *(f"{words(a)}: not run yet (markedness run {a} --model {model})." for a in _not_run(pages, model)),
-    ]
-    more_found, more_looked, more_cannot = made.more
+    found = {audit: result for audit in pages.audits if (result := pages.results.get((audit, model)))}
+    not_run = [audit for audit in pages.audits if audit not in found]
     config = pages.models[model]
     planted = isinstance(config, ScriptedModel) and config.rule == "planted"
+    first = answered(
+        {audit: result.scores for audit, result in found.items()}, pages.cards,
+        [f"{words(a)}: not run yet (markedness run {a} --model {model})." for a in not_run],
+    )  # fmt: skip
+    return first | {
+        "planted": [(a, pages.cards[a].planted) for a in pages.audits if planted and pages.cards[a].planted]
+    }
+
+
+def answered(
+    scores: Mapping[str, Sequence[Score]], cards: Mapping[str, Card], not_run: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Shown, not shown, cannot say, from audit -> its Scores.
+
+    Parameters
+    ----------
+    not_run
+        A sentence for each audit that was not run.
+    """
+    every = answers({audit: headline(of_audit, cards[audit].headline) for audit, of_audit in scores.items()})
+    made = summary(every, [(audit, card.missing_key) for audit, card in cards.items()])
+    more_found, more_looked, more_cannot = made.more
+    cannot = [{"audit": "", "title": "", "text": text, "caveat": ""} for text in (*made.cannot, *not_run)]
     return {
         "count": f"{counted(every)}.",
-        "planted": [(a, pages.cards[a].planted) for a in pages.audits if planted and pages.cards[a].planted],
         "parts": [
-            ("Shown", "nothing was found", [_sentence(pages, model, one) for one in made.found], more_found),
+            ("Shown", "nothing was found", [_sentence(one, scores) for one in made.found], more_found),
             (
                 "Not shown", "every question has an answer above or below",
-                [_sentence(pages, model, one) for one in made.not_found], more_looked,
+                [_sentence(one, scores) for one in made.not_found], more_looked,
             ),
-            (
-                "Cannot say", "everything that was asked could be measured",
-                [{"audit": "", "title": "", "text": text, "caveat": ""} for text in cannot], more_cannot,
-            ),
+            ("Cannot say", "everything that was asked could be measured", cannot, more_cannot),
         ],
     }  # fmt: skip
 
 
-def _not_run(pages: Pages, model: str) -> list[str]:
-    return [audit for audit in pages.audits if (audit, model) not in pages.results]
-
-
-def _sentence(pages: Pages, model: str, one: Answer) -> dict[str, str]:
-    result = pages.results[one.audit, model]
-    found = one.verdict.kind is VerdictKind.FOUND
-    more = strongest(one.score, result.scores) if found else ""
+def _sentence(one: Answer, scores: Mapping[str, Sequence[Score]]) -> dict[str, str]:
+    more = strongest(one.score, scores[one.audit]) if one.verdict.kind is VerdictKind.FOUND else ""
     return {
         "audit": one.audit,
         "title": words(one.audit),

@@ -41,13 +41,8 @@ def page_json(content: Any) -> str:
 
 def render(name: str, data: dict[str, str], **context: Any) -> str:
     """A page from its template, its data and what else the template names."""
-    import jinja2
     from markupsafe import Markup
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters |= {"shown": shown, "words": words}
     style, script, charts = _asset("page.css"), _asset("page.js"), _charts()
     hashes = " ".join(_hash(content) for content in (charts, script))
     # Styles: our one element, and the attributes that Vega sets on what it draws.
@@ -55,11 +50,22 @@ def render(name: str, data: dict[str, str], **context: Any) -> str:
         f"default-src 'none'; script-src {hashes}; style-src-elem {_hash(style)}; style-src-attr 'unsafe-inline'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return environment.get_template(name).render(
-        **context, version=__version__, policy=policy, style=style, script=script, charts=charts,
+    return fragment(
+        name, **context, version=__version__, policy=policy, style=style, script=script, charts=charts,
         look_light=Markup(page_json(look("light"))), look_dark=Markup(page_json(look("dark"))),
         data={key: Markup(content) for key, content in data.items()},
     )  # fmt: skip
+
+
+def fragment(name: str, **context: Any) -> str:
+    """What a template makes of its context, escaped: a whole page, or the part of one that a notebook shows."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {"shown": shown, "words": words}
+    return environment.get_template(name).render(**context)
 
 
 @cache

@@ -101,7 +101,11 @@ class Params(Strict):
         if len(of_names) > 1:
             raise ValueError(f"names vary on one axis; keep one beside '{DIALECT}', found {', '.join(axes)}")
         axes = axes if of_names else {**_default_axes(), **axes}
-        return axes if DIALECT in axes else {**axes, DIALECT: _axis("SAE", "SAE", "AAVE")}
+        axes = axes if DIALECT in axes else {**axes, DIALECT: _axis("SAE", "SAE", "AAVE")}
+        first, second = axes
+        if both := [value for value in axes[first].values if value in axes[second].values]:
+            raise ValueError(f"'{both[0]}' is a value of {first} and of {second}; a group is a name's or a dialect's")
+        return axes
 
     @model_validator(mode="after")
     def _one_text_is_scored(self) -> Params:
