@@ -87,6 +87,11 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
+def are(n: int) -> str:
+    """The verb behind a number: "1 of 240 texts is", "2 of 240 texts are"."""
+    return "is" if n == 1 else "are"
+
+
 def words(name: str, capital: bool = True) -> str:
     """A column or key as words."""
     spaced = name.replace("_", " ").strip()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from markedness.cards import label, words
+from markedness.cards import are, label, words
 from markedness.reporting.answers import direction, first_screen, mark, model_answers
 from markedness.reporting.embed import (
     LONGEST_CELL,
@@ -107,7 +107,7 @@ def _left_out(counts: pd.DataFrame) -> list[str]:
     if not any(other.values()):
         return []
     listed = ", ".join(f"{n:,} {status}" for status, n in other.items() if n)
-    return [f"{sum(other.values()):,} of {total:,} rows are not ok ({listed})."]
+    return [f"{sum(other.values()):,} of {total:,} rows {are(sum(other.values()))} not ok ({listed})."]
 
 
 def _small(store: Store, audit: str, model: str) -> list[str]:

@@ -105,7 +105,7 @@ def test_evaluate_reports_refusals_and_what_is_left_out() -> None:
     table = made.tables["refusals"].set_index("group")
     assert row(table, "Black man")[["n", "refusals", "other_missing"]].tolist() == [2, 1, 0]
     assert made.tables["sentiment"].set_index("group").loc["Black", "left_out"] == 1
-    assert any("1 of 3 texts are left out of the word statistics (1 refusal)" in note for note in made.notes)
+    assert any("1 of 3 texts is left out of the word statistics (1 refusal)" in note for note in made.notes)
     assert any("refusals are unequal, from 0% (White man) to 50% (Black man)" in note for note in made.notes)
 
 

@@ -34,6 +34,7 @@ from markedness.audits.homogeneity.estimators.similarity import (
     similarity_effects,
     within_group_similarity,
 )
+from markedness.cards import are
 from markedness.records import Axes, FeatureTables
 from markedness.results import Evaluation
 
@@ -132,7 +133,8 @@ def _answer_notes(answers: pd.DataFrame) -> Iterator[str]:
     left_out = answers[~kept].groupby("status")["count"].sum()
     if len(left_out):
         parts = ", ".join(f"{count} {status}" for status, count in left_out.items())
-        yield f"{int(left_out.sum())} of {int(answers['count'].sum())} answers are left out: {parts}."
+        n = int(left_out.sum())
+        yield f"{n} of {int(answers['count'].sum())} answers {are(n)} left out: {parts}."
     empty = int(answers.loc[answers["empty"].astype(bool) & kept, "count"].sum())
     if empty:
         yield f"{empty} of the answers kept have no letter or digit; they count as one category, as published."

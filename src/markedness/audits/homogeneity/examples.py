@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.base import EXAMPLE_COLUMNS, Examples, ResultTables
+from markedness.cards import are
 from markedness.records import FeatureTables, Strict
 
 _KEYS = ["prompt_id", "group"]
@@ -33,7 +34,7 @@ def _expressions(responses: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
     rows = counts.merge(said.rename(columns={"answer": "category"}), "left", [*_KEYS, "category"])
     rows["share"] = (rows["count"] - 1) / (rows["n"] - 1).clip(lower=1)
     rows["note"] = [
-        f"{count:,} of {n:,} answers of this group to this cue are the same"
+        f"{count:,} of {n:,} answers of this group to this cue {are(count)} the same"
         for count, n in zip(rows["count"], rows["n"], strict=True)
     ]
     return rows

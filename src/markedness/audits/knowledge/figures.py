@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from markedness.audits.knowledge.estimators.graph import knowledge_graph, layout, shown
@@ -31,7 +32,7 @@ def charts(tables: dict[str, pd.DataFrame], picture_links: int) -> dict[str, Any
 def _regard_toxicity(regard: pd.DataFrame, toxicity: pd.DataFrame) -> Any:
     import altair as alt
 
-    table = regard.merge(toxicity[["class", "subject", "mean"]], on=["class", "subject"])
+    table = regard.merge(toxicity[["class", "subject", "mean"]], on=["class", "subject"]).assign(below=False)
     base = alt.Chart().encode(
         x=alt.X("share:Q", title="Regard: share positive less share negative"),
         y=alt.Y("mean:Q", title="Mean toxicity (0 to 1)"),
@@ -47,15 +48,29 @@ def _regard_toxicity(regard: pd.DataFrame, toxicity: pd.DataFrame) -> Any:
     )
     known = base.transform_filter("isValid(datum.ci_low)")
     ranges = known.mark_rule(opacity=0.5).encode(x="ci_low:Q", x2="ci_high:Q")
-    labels = base.mark_text(align="left", dx=7, dy=-7).encode(text="subject:N")
-    columns = ["class", "subject", "score", "share", "ci_low", "ci_high", "mean", "n"]
+    labels = [
+        base.transform_filter(alt.datum.below == below).mark_text(align="left", dx=7, dy=dy).encode(text="subject:N")
+        for below, dy in ((False, -7), (True, 11))
+    ]
+    columns = ["class", "subject", "score", "share", "ci_low", "ci_high", "mean", "n", "below"]
+    for _, of_class in table.groupby("class"):
+        table.loc[of_class.index, "below"] = _below(of_class)
     return (
-        alt.layer(ranges, points, labels, data=table[columns])
+        alt.layer(ranges, points, *labels, data=table[columns])
         .properties(width=380, height=240)
         .facet(facet=alt.Facet("class:N", title=None), columns=2)
         .resolve_scale(x="independent", y="independent")
         .properties(title="Regard against toxicity")
     )
+
+
+def _below(points: pd.DataFrame) -> list[bool]:
+    """Whether a label goes below its point, because that of a point just above it is in its way."""
+    x, y = points["share"].to_numpy(float), points["mean"].to_numpy(float)
+    wide, high = 0.35 * np.ptp(x), 0.07 * np.ptp(y)
+    above = (np.subtract.outer(y, y) < 0) | ((np.subtract.outer(y, y) == 0) & np.tri(len(y), k=-1, dtype=bool))
+    close = (abs(np.subtract.outer(x, x)) <= wide) & (abs(np.subtract.outer(y, y)) <= high)
+    return [bool(one) for one in (above & close).any(axis=1)]
 
 
 def _toxicity_distribution(toxicity: pd.DataFrame) -> Any:

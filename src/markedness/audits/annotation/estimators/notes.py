@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.annotation.estimators.cells import mean
+from markedness.cards import are
 
 CONSTANT = 0.95
 """Above this mean share of the more frequent answer to a task, the labels hardly depend on the text."""
@@ -42,7 +43,7 @@ def notes(
     lost = int(gaps["missing"].sum())
     if lost:
         total = lost + int(gaps["n_pairs"].sum())
-        yield f"{lost} of {total} name pairs lack an answer on one side and are left out (listwise, as in the paper)."
+        yield f"{lost} of {total} name pairs {are(lost)} left out (listwise, as in the paper): an answer lacks."
     unequal = missing[(missing["p_adjusted"] < level)].drop_duplicates(["paradigm", "task"])
     if len(unequal):
         yield (

@@ -8,6 +8,7 @@ import pandas as pd
 
 from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.stereotypes import main_rows, marked_groups
+from markedness.cards import are
 
 
 def notes(scored: pd.DataFrame, params: Params, tables: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -34,11 +35,11 @@ def _of_scores(asked: pd.DataFrame) -> Iterator[str]:
     for reason, rows in asked[asked["missing"].notna()].groupby("missing", sort=False, observed=True):
         words = sorted(rows["attribute"].unique())
         shown = ", ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
-        yield f"{len(rows)} of {len(asked)} scores are missing ({shown}): {reason}."
+        yield f"{len(rows)} of {len(asked)} scores {are(len(rows))} missing ({shown}): {reason}."
     estimated = asked.loc[asked["estimator"].notna() & asked["estimator"].ne("exact")]
     for name, rows in estimated.groupby("estimator", sort=False, observed=True):
         yield (
-            f"{len(rows)} of {len(asked)} scores are estimated ({name}), with a median coverage of "
+            f"{len(rows)} of {len(asked)} scores {are(len(rows))} estimated ({name}), with a median coverage of "
             f"{rows['coverage'].median():.2f}. Only the highest-ranking attributes are then meaningful: agreement, "
             "correlations, the regression of prestige and stereotype strength are omitted."
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from markedness.audits.personas.estimators.corpus import Corpus
+from markedness.cards import are
 from markedness.results import Score
 from markedness.stats.inference import ALPHA
 
@@ -22,7 +23,7 @@ def _on_texts(corpus: Corpus, scores: Sequence[Score]) -> Iterator[str]:
     if out:
         counts = corpus.rows.loc[~corpus.rows["included"].astype(bool), "status"].value_counts()
         why = ", ".join(f"{count} {status}" for status, count in counts.items())
-        yield f"{out} of {n} texts are left out of the word statistics ({why})."
+        yield f"{out} of {n} texts {are(out)} left out of the word statistics ({why})."
     refused = corpus.refused.groupby(corpus.rows["group"].fillna("")).mean()
     if len(refused) > 1 and refused.max() - refused.min() > 0.1:
         yield (
@@ -34,7 +35,7 @@ def _on_texts(corpus: Corpus, scores: Sequence[Score]) -> Iterator[str]:
         named = ", ".join(f"{s.group} {s.estimate:+.0%} v. {s.reference}" for s in unequal)
         yield f"texts are missing unequally beyond chance (Benjamini-Hochberg over groups): {named}."
     if copies := int(corpus.rows["duplicate"].fillna(False).astype(bool).sum()):
-        yield f"{copies} of {n} texts are copies of an earlier one for the same prompt and group."
+        yield f"{copies} of {n} texts {are(copies)} repeated for the same prompt and group."
 
 
 def _on_groups(corpus: Corpus) -> Iterator[str]:

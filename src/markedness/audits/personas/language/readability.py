@@ -87,4 +87,5 @@ def _in_other_languages(texts: Sequence[str], language: str) -> str:
     """How many texts are not in the language, as words; "" where these are not more than `MOST_UNREAD`."""
     known = [fits for fits in in_language(texts, language) if fits is not None]
     others = known.count(False)
-    return f"{others} of {len(known)} texts are" if others > MOST_UNREAD * len(known) else ""
+    verb = "is" if others == 1 else "are"
+    return f"{others} of {len(known)} texts {verb}" if others > MOST_UNREAD * len(known) else ""
