@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 import shutil
 import subprocess
@@ -16,6 +15,8 @@ import pytest
 import yaml
 from tests.documents import AXES, BLOCK, NOT_RUN, PAGES, Block, Study, blocks, merged, small
 from tests.servers.openai_server import Server
+
+from markedness.scaffold import new_audit
 
 ROOT = Path(__file__).parents[1]
 
@@ -83,12 +84,12 @@ def test_every_block_names_its_language_and_every_excluded_line_is_still_there()
     assert set(NOT_RUN) <= lines
 
 
-def test_entry_point_of_the_tutorial_is_that_of_the_tested_plugin() -> None:
+def test_entry_point_of_the_tutorial_is_that_of_the_generated_audit(tmp_path: Path) -> None:
     written = next(block for page in PAGES for block in blocks(page) if block.language == "toml")
     points = tomllib.loads(written.text)["project"]["entry-points"]
-    tested = configparser.ConfigParser()
-    tested.read(ROOT / "tests" / "plugin" / "coin_audit-0.1.dist-info" / "entry_points.txt", encoding="utf-8")
-    assert points == {section: dict(tested[section]) for section in tested.sections()}
+    new_audit("coin", tmp_path / "coin")
+    generated = tomllib.loads((tmp_path / "coin" / "pyproject.toml").read_text(encoding="utf-8"))
+    assert points == generated["project"]["entry-points"]
     for page in PAGES:  # a block by indentation alone would not be run
         outside = BLOCK.sub("", page.read_text(encoding="utf-8"))
         assert not re.search(r"\n\n {4,}(markedness|dvc|git|make|models:)", outside), page

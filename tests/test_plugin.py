@@ -12,6 +12,10 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from typer.testing import CliRunner
+
+from markedness.cli import app
+from markedness.params import ParamsError
 
 ROOT = Path(__file__).parents[1]
 PARAMS = {
@@ -19,17 +23,29 @@ PARAMS = {
     "models": {rule: {"backend": "scripted", "rule": rule.removeprefix("control-")}
                for rule in ("control-none", "control-planted")},
     "compare": {"correction": "holm"}, "report": {"examples": 1}, "track": {"experiment": "plugin"},
-    "coin": {"axes": {},
-             **{stage: {"samples": 20} for stage in ("generate", "clean", "featurize", "evaluate")}},
+    "coin": {"axes": {}, "generate": {"samples": 20}, "clean": {}, "featurize": {}, "evaluate": {}},
 }  # fmt: skip
 
 
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join(
-        [str(ROOT / "src"), str(ROOT / "tests" / "plugin"), os.environ.get("PYTHONPATH", "")]
-    ),
-}
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package that ``markedness init --audit coin`` writes."""
+    folder = tmp_path_factory.mktemp("packages") / "coin-audit"
+    done = CliRunner().invoke(app, ["init", str(folder), "--audit", "coin"])
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(package: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of this one, with the generated package installed, and the backend of tests/plugin."""
+    pytest.importorskip("setuptools")
+    site = tmp_path_factory.mktemp("site")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = subprocess.run([*install, "--target", str(site), str(package)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    places = [str(ROOT / "src"), str(site), str(ROOT / "tests" / "plugin"), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
 
 
 def stages() -> str:
@@ -42,10 +58,12 @@ def stages() -> str:
 
 
 @pytest.mark.slow
-def test_audit_of_another_package_runs_through_dvc_report_and_mlflow(tmp_path: Path) -> None:
+def test_audit_of_another_package_runs_through_dvc_report_and_mlflow(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "dvc.yaml").write_text(stages(), encoding="utf-8")
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(PARAMS, sort_keys=False), encoding="utf-8")
-    env = {**ENVIRONMENT, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"}
+    env = {**environment, "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"}
 
     def run(*command: str) -> str:
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
@@ -57,26 +75,57 @@ def test_audit_of_another_package_runs_through_dvc_report_and_mlflow(tmp_path: P
     run("dvc", "repro")
     metrics = json.loads((tmp_path / "results" / "coin" / "control-planted" / "metrics.json").read_text())
     assert metrics["yes_gap.marked"] > 0.2
-    assert "A coin" in (tmp_path / "reports" / "control-planted.html").read_text(encoding="utf-8")
+    assert "coin: a coin" in (tmp_path / "reports" / "control-planted.html").read_text(encoding="utf-8")
     assert "yes gap: marked" in (tmp_path / "results" / "compare" / "headline.csv").read_text(encoding="utf-8")
     query = "import mlflow; print(mlflow.search_runs(experiment_names=['plugin'])['metrics.coin/yes_gap.marked'].max())"
     assert float(run("python", "-c", query).split()[-1]) == pytest.approx(metrics["yes_gap.marked"])
     assert "Data and pipelines are up to date." in run("dvc", "repro")
 
 
-def test_plugin_of_the_tests_is_at_most_60_lines() -> None:
-    lines = [path.read_text().splitlines() for path in (ROOT / "tests" / "plugin" / "coin_audit").glob("*.py")]
-    assert sum(map(len, lines)) <= 60
+@pytest.mark.slow
+def test_generated_audit_passes_its_tests_as_generated_and_is_well_formed(
+    package: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    own = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(package)]
+    done = subprocess.run(own, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "6 passed" in done.stdout, done.stdout + done.stderr
+    config = ["--no-cache", "--config", str(ROOT / "pyproject.toml"), str(package)]
+    for command in (["check", "--extend-ignore", "D103"], ["format", "--check"]):
+        done = subprocess.run([sys.executable, "-m", "ruff", *command, *config], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    left = [path for path in package.rglob("*") if path.is_file() and b"NAME" in path.read_bytes()]
+    assert not left and len([path for path in package.rglob("*.py") if "build" not in path.parts]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("My-Audit", "'My-Audit' cannot name an audit: use lower-case letters"),
+        ("guise", "'guise' is an installed audit; choose another name"),
+        ("models", "'models' is a key of params.yaml; choose another name"),
+        ("coin", "is there already and not empty; name another folder, or remove it"),
+    ],
+)
+def test_name_or_folder_that_cannot_be_used_is_refused_and_nothing_is_written(
+    name: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine", encoding="utf-8")
+    done = CliRunner().invoke(app, ["init", str(tmp_path / "mine"), "--audit", name])
+    assert isinstance(done.exception, ParamsError) and said in str(done.exception)
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "notes.txt"]
 
 
 @pytest.mark.slow
-def test_backend_of_another_package_answers_a_generate_and_has_its_block_checked(tmp_path: Path) -> None:
+def test_backend_of_another_package_answers_a_generate_and_has_its_block_checked(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     study: dict[str, Any] = {**PARAMS, "run": ["parrot"], "models": {"parrot": {"backend": "echo", "words": 1}}}
 
     def generate() -> subprocess.CompletedProcess[str]:
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
         command = [sys.executable, "-m", "markedness", "generate", "coin", "--model", "parrot"]
-        return subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
 
     done = generate()
     assert done.returncode == 0, done.stdout + done.stderr

@@ -229,6 +229,19 @@ def replicate(
         Store(loaded.root).write_csv(output, made.table)
 
 
+@app.command()
+def init(
+    audit: Annotated[str, typer.Option("--audit", help="Name of the new audit.")],
+    folder: Annotated[Path | None, typer.Argument(help="Of its package; AUDIT-audit when left out.")] = None,
+) -> None:
+    """Set up a package for an audit of your own: a spec, a card, stages, controls, and tests that pass as generated."""
+    from markedness.scaffold import new_audit
+
+    place = folder or Path(f"{audit}-audit")
+    written = new_audit(audit, place)
+    tell(f"{audit}: {len(written)} files in {place}; now, in that folder: pip install --editable '.[test]' and pytest")
+
+
 @app.command("doctor")
 def doctor_command(
     model: Annotated[

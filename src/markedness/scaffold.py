@@ -1,0 +1,62 @@
+"""A package for an audit of one's own, from the template that comes with markedness."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from markedness.audits import AUDITS
+from markedness.files import atomic
+from markedness.params import Params, ParamsError
+
+KEYS = {"size", *(field.name for field in fields(Params))}
+"""Keys of params.yaml, which has a block of the audit's name beside them."""
+LONGEST = 40
+"""Characters of an audit's name, which becomes a module, a folder and a column of tables."""
+
+
+class ScaffoldError(ParamsError):
+    """A name or a folder that an audit cannot have."""
+
+
+def new_audit(name: str, folder: Path) -> list[Path]:
+    """Write the package of an audit, with a spec, a card, four stages, controls and tests; returns its files.
+
+    Parameters
+    ----------
+    name
+        Of the audit: lower-case letters, digits and "_".
+    folder
+        Of the package; it must be empty or not there.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) or len(name) > LONGEST:
+        raise ScaffoldError(
+            f"'{name}' cannot name an audit: use lower-case letters, digits and single '_', a letter first, at most "
+            f"{LONGEST} characters"
+        )
+    if name in AUDITS or name in KEYS:
+        raise ScaffoldError(
+            f"'{name}' is {'an installed audit' if name in AUDITS else 'a key of params.yaml'}; choose another name"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ScaffoldError(f"{folder}: is there already and not empty; name another folder, or remove it")
+    written = []
+    for place, text in _files(resources.files("markedness") / "templates" / "audit", ""):
+        path = folder / place.replace("NAME", name)
+        with atomic(path) as part:
+            part.write_text(text.replace("NAME", name), encoding="utf-8")
+        written.append(path)
+    return sorted(written)
+
+
+def _files(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
+    """Path and text of every file of the template; their ending .txt keeps tools from taking them for code."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _files(entry, f"{prefix}{entry.name}/")
+        else:
+            yield f"{prefix}{entry.name.removesuffix('.txt')}", entry.read_text(encoding="utf-8")
