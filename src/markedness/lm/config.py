@@ -244,14 +244,24 @@ class CorpusSource(Strict):
     """Texts of one audit that exist already."""
 
     path: str
-    """CSV, JSONL or Parquet, relative to params.yaml; a pattern (*.csv) reads several files."""
+    """CSV, JSONL or Parquet, or a log, relative to params.yaml; a pattern (*.csv) reads several files."""
+    format: Literal["inspect", "lm_eval", "edsl", "openai_batch"] | None = None
+    """The tool whose log it is; None: a table."""
+    requests: str | None = None
+    """openai_batch: the file of requests that the batch was made of, which has what the answers were asked with."""
     columns: dict[str, str | None] = Field(default_factory=dict)
-    """Our column -> theirs; columns of the same name need no entry. null: none, such as an axis that the texts do not
-    vary."""
+    """Our column -> theirs, or the path to it in a nested one (metadata.race, choices.0.text); columns of the same name
+    need no entry. null: none, such as an axis that the texts do not vary."""
     values: dict[str, dict[Any, str]] = Field(default_factory=dict)
     """Our column -> their code -> our value."""
     constants: dict[str, str] = Field(default_factory=dict)
     """Our column -> one value for all rows, where their file has no such column."""
+
+    @model_validator(mode="after")
+    def _requests_of_a_batch(self) -> CorpusSource:
+        if self.requests is not None and self.format != "openai_batch":
+            raise ValueError("requests: is read for format openai_batch alone; remove it")
+        return self
 
 
 class CorpusModel(ModelConfig):

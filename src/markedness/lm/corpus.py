@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
 from markedness.lm.corpus_files import matching, read_cells
+from markedness.lm.logs import batch_requests, read_log, unanswered
 from markedness.lm.mapping import Sources, spellings, unused_codes
+from markedness.lm.paths import fields, with_paths
 from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, composed, group_name
 
 MAX_CHARACTERS = 1_000_000
@@ -38,6 +40,8 @@ class Corpus:
     """Axes without a column; none where another column names the group."""
     unused: tuple[str, ...]
     """Codes of an axis that no row has, each as a sentence."""
+    notes: tuple[str, ...] = ()
+    """What a log says of itself that a reader must know, such as that its run was broken off."""
 
     def place(self, row: int) -> str:
         """File and row of a row of ``rows``, for messages."""
@@ -65,7 +69,7 @@ class Corpus:
             unseen = [value for value in axes[axis].values if value not in set(self.rows[axis].dropna().unique())]
             if unseen:
                 yield f"note: no row has the {axis} {', '.join(unseen)}"
-        yield from (f"note: {sentence}" for sentence in self.unused)
+        yield from (f"note: {sentence}" for sentence in (*self.notes, *self.unused))
         for axis in self.absent:
             yield f"note: there is no column for the axis {axis}; nothing is said about it"
 
@@ -93,8 +97,7 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
         ``columns``, ``values`` or ``constants`` is not used; when a cell is a list or mapping, has a NUL character, a
         value that no axis knows, or a text above `MAX_CHARACTERS`.
     """
-    files = matching(source, root, where)
-    tables = [read_cells(path, where) for path in files]
+    files, tables, notes = _tables(source, root, where, (*axes, *columns.required, *columns.optional))
     if not any(len(table) for table in tables):
         raise ModelError(f"{where}.path: {source.path} holds no rows; name a file with texts")
     sources = Sources(source, axes, columns, files, tables)
@@ -124,8 +127,33 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
         _check_values(found[axis], axis, axes, where, source, lambda row: _place(files, first_rows, row))
     order = [name for name in (*axes, *columns.required, *columns.optional) if name in found]
     rows = pd.DataFrame({name: found[name] for name in order}, index=table.index)
+    for name in ("finish_reason", "error"):  # a log says how an answer ended, a table does not
+        log = source.format is not None and name in table
+        rows[name] = table[name].astype("string") if log else pd.Series(pd.NA, index=table.index, dtype="string")
     absent = () if columns.axes == "none" else tuple(sources.absent)
-    return Corpus(_as_generations(rows, axes), files, first_rows, absent, tuple(sentence for sentence, _ in unused))
+    codes = tuple(sentence for sentence, _ in unused)
+    return Corpus(_as_generations(rows, axes), files, first_rows, absent, codes, notes)
+
+
+def _tables(
+    source: CorpusSource, root: Path, where: str, ours: tuple[str, ...]
+) -> tuple[tuple[Path, ...], list[pd.DataFrame], tuple[str, ...]]:
+    """The files of a corpus, each as a table with the columns inside others that are wanted; and notes on them."""
+    files, notes = matching(source, root, where), list[str]()
+    wanted = [source.columns.get(name, name) or name for name in ours]
+    if source.format is None:
+        tables = [read_cells(path, where) for path in files]
+    else:
+        requests: dict[str, dict[str, Any]] = {}
+        if source.requests is not None:
+            requests = batch_requests(root / source.requests, where)
+        whole = source.columns.get("text", "text") == "text"
+        logs = [read_log(path, source.format, requests, whole, where) for path in files]
+        missing = unanswered(requests, [log.table for log in logs])
+        if len(missing.table):
+            files, logs = (*files, root / str(source.requests)), [*logs, missing]
+        tables, notes = [log.table for log in logs], [note for log in logs for note in log.notes]
+    return files, [with_paths(table, wanted) for table in tables], tuple(notes)
 
 
 def content_order(rows: pd.DataFrame, axes: Axes) -> NDArray[np.intp]:
@@ -168,8 +196,6 @@ def _as_generations(rows: pd.DataFrame, axes: Axes) -> pd.DataFrame:
         if name not in rows:
             rows[name] = pd.Series("", index=rows.index, dtype="string")
     rows["sample"] = rows.groupby(["prompt_id", "group"], sort=False, dropna=False).cumcount()
-    rows["finish_reason"] = pd.Series(pd.NA, index=rows.index, dtype="string")
-    rows["error"] = pd.Series(pd.NA, index=rows.index, dtype="string")
     return rows[[*GENERATION_COLUMNS, *(column for column in rows if column not in GENERATION_COLUMNS)]]
 
 
@@ -183,17 +209,26 @@ def _place(files: tuple[Path, ...], first_rows: tuple[int, ...], row: int) -> st
 
 def _check_cells(cells: pd.Series, name: str, where: str, files: tuple[Path, ...], first_rows: tuple[int, ...]) -> None:
     """Refuse lists, mappings, bytes, NUL characters and endless texts."""
-    if pd.api.types.infer_dtype(cells, skipna=True) in ("mixed", "bytes", "mixed-integer"):
+    if cells.dtype == object:
         nested = cells.map(lambda cell: isinstance(cell, list | dict | tuple | set | bytes | np.ndarray))
         if nested.any():
-            row = int(nested.to_numpy().argmax())
+            row = int(nested.to_numpy(dtype=bool).argmax())
             cell = cells.iloc[row]
             kind = "mapping" if isinstance(cell, dict) else "byte string" if isinstance(cell, bytes) else "list"
+            inner = [] if isinstance(cell, bytes) else fields(str(cells.name), cell)
+            remedy = f", or name what is in it (columns: {{{name}: {inner[0]}}})" if inner else ""
+            more = f"; it has {', '.join(inner)}" if len(inner) > 1 else ""
             raise ModelError(
                 f"{where}.columns.{name}: {_place(files, first_rows, row)} has a {kind} in the column '{cells.name}'; "
-                "write one text a cell"
+                f"write one text a cell{remedy}{more}"
             )
-    text = cells.astype("string")
+    try:
+        text = cells.astype("string")
+    except UnicodeEncodeError:
+        raise ModelError(
+            f"{where}.columns.{name}: a cell of the column '{cells.name}' has half of a surrogate pair, which is no "
+            "character; remove it"
+        ) from None
     lengths = text.str.len()
     if (lengths > MAX_CHARACTERS).any():
         row = int(lengths.gt(MAX_CHARACTERS).fillna(False).argmax())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import glob
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -14,6 +16,8 @@ from markedness.lm.config import CorpusSource
 JSON_LINES = (".jsonl", ".ndjson")
 WITHOUT_HEADER = (".parquet", *JSON_LINES)
 """Endings of files that are no CSV; in any case."""
+LOG_OF = {".eval": "inspect", ".ep": "edsl", ".json.gz": "edsl"}
+"""Endings of logs that need a ``format``."""
 
 
 def matching(source: CorpusSource, root: Path, where: str) -> tuple[Path, ...]:
@@ -60,7 +64,14 @@ def read_cells(path: Path, where: str) -> pd.DataFrame:
             # Nullable types, or a column of integers with a missing cell would become one of floats.
             table = _numbers_as_text(pd.read_parquet(path, dtype_backend="numpy_nullable"))
         elif kind in JSON_LINES:
-            table = _read_json_lines(path, where)
+            with path.open(encoding="utf-8-sig", newline="\n") as file:
+                table = as_table(list(json_lines(file, path, where)))
+        elif (
+            tool := next((LOG_OF[ending] for ending in LOG_OF if path.name.lower().endswith(ending)), None)
+        ) is not None:
+            raise ModelError(
+                f"{where}.path: {path} is a log of another tool; say which (format: {tool}), or export it as CSV"
+            )
         elif kind == ".json":
             raise ModelError(f"{where}.path: {path} is JSON; save it as JSON Lines (.jsonl), one row a line")
         else:
@@ -92,29 +103,35 @@ def _numbers_as_text(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype(dict.fromkeys(numbers, "string"))
 
 
-def _read_json_lines(path: Path, where: str) -> pd.DataFrame:
-    """One mapping a line; blank lines are skipped. A key that a line lacks is a missing cell."""
-    rows: list[dict[str, object]] = []
-    with path.open(encoding="utf-8-sig", newline="\n") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(
-                    line, parse_int=str, parse_float=str, parse_constant=_constant, object_pairs_hook=_once
-                )
-            except ValueError as error:
-                raise ValueError(f"line {number}: {error}") from error
-            if not isinstance(row, dict):
-                raise ValueError(f"line {number} is no mapping of columns to cells")
-            if "\\u" in line and (column := _surrogate(row)) is not None:
-                raise ModelError(
-                    f"{where}.path: {path.name} line {number} has half of a surrogate pair in '{column}', which is no "
-                    "character; remove it"
-                )
-            rows.append(row)
-    if not rows:
-        return pd.DataFrame()
+def json_lines(lines: Iterable[str], path: Path, where: str) -> Iterator[dict[str, Any]]:
+    """One mapping a line; blank lines are skipped."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json_value(line)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"line {number} is no mapping of columns to cells")
+        if "\\u" in line and (column := _surrogate(row)) is not None:
+            raise ModelError(
+                f"{where}.path: {path.name} line {number} has half of a surrogate pair in '{column}', which is no "
+                "character; remove it"
+            )
+        yield row
+
+
+def json_value(text: str | bytes) -> Any:
+    """JSON with its numbers as they are written; ValueError where it is none."""
+    try:
+        return json.loads(text, parse_int=str, parse_float=str, parse_constant=_constant, object_pairs_hook=_once)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def as_table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Rows with the columns that any of them has; a key that one lacks is a missing cell."""
     columns = dict.fromkeys(column for row in rows for column in row)
     return pd.DataFrame({column: pd.Series([row.get(column) for row in rows], dtype=object) for column in columns})
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from markedness.lm.config import CorpusSource
 from markedness.lm.corpus_files import WITHOUT_HEADER
+from markedness.lm.paths import known
 from markedness.records import Axes, CorpusColumns, composed
 
 
@@ -66,7 +67,7 @@ class Sources:
                 else:
                     self.faults.append(
                         f"{block}.{name}: is not used; the columns of this audit are {', '.join(self.ours)}, and "
-                        f"{self.files[0].name} has {self._known(self.tables[0])}"
+                        f"{self.files[0].name} has {known(self.tables[0])}"
                     )
         return meant
 
@@ -92,7 +93,7 @@ class Sources:
         has = self._has(theirs)
         if all(has):
             self.theirs[name] = theirs
-            if any(header(path).count(theirs) > 1 for path in self.files):
+            if self.source.format is None and any(header(path).count(theirs) > 1 for path in self.files):
                 self.faults.append(
                     f"columns.{name}: {self.files[0].name} has several columns '{theirs}'; rename all but one"
                 )
@@ -109,7 +110,7 @@ class Sources:
     def _lacks(self, theirs: str) -> str:
         """Which file lacks a column, and what it has."""
         number = next((n for n, has in enumerate(self._has(theirs)) if not has), 0)
-        return f"{self.files[number]} has no column '{theirs}'; it has {self._known(self.tables[number])}"
+        return f"{self.files[number]} has no column '{theirs}'; it has {known(self.tables[number], theirs)}"
 
     @staticmethod
     def _remedy(axis: str) -> str:
@@ -117,10 +118,6 @@ class Sources:
             f"name theirs (columns: {{{axis}: THEIRS}}), give every row one value (constants: {{{axis}: VALUE}}), or "
             f"say that these texts have none (columns: {{{axis}: null}})"
         )
-
-    @staticmethod
-    def _known(table: pd.DataFrame) -> str:
-        return ", ".join(str(column) for column in table.columns) or "none"
 
 
 def header(path: Path) -> list[str]:

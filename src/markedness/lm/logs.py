@@ -1,0 +1,345 @@
+"""Logs of other tools, as tables: what the model answered is ours (`OURS`), all else keeps the name it has there.
+
+A row is one answer: a sample with several choices or draws has several rows. A sample that failed is a row with
+``error``. Nothing in a log is executed or unpickled; a log that cannot be read is one sentence.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+
+from markedness.lm.base import ModelError
+from markedness.lm.corpus_files import as_table, json_lines, json_value
+
+Row = dict[str, Any]
+OURS = ("text", "prompt", "finish_reason", "error")
+"""Columns that every format fills; lm_eval has candidate and log_prob in place of text where candidates were scored."""
+LARGEST = 2**30
+"""Bytes of an unpacked log or of a sample in it: a small archive can unpack to more than any memory."""
+FILTERED = "content filter: the server withheld the answer"
+CUT_OFF = {"max_tokens": "length", "model_length": "length"}
+"""Stop reasons of Inspect by the word that OpenAI's servers have for them."""
+INSPECT_MISSING = (
+    "format: inspect needs the package inspect_ai; install it with pip install 'markedness[inspect]', or export the "
+    "log as JSON Lines and leave format out"
+)
+
+
+class Answers:
+    """The rows of one log, and what its reader must know of it as a whole."""
+
+    def __init__(self, rows: Iterable[Row], notes: Iterable[str] = ()) -> None:
+        self.table = as_table(list(rows))
+        self.notes = tuple(notes)
+        """Sentences, such as how many samples an interrupted run lacks."""
+
+
+def read_log(path: Path, kind: str, requests: dict[str, Row], whole: bool, where: str) -> Answers:
+    """One log.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        ``format`` of the source.
+    requests
+        `batch_requests`; empty for another format.
+    whole
+        Read every answer to a sample as a row of its own. False: a column of the user's holds the answer, so each
+        sample is one row.
+    where
+        Path of the source in params.yaml, for messages.
+
+    Raises
+    ------
+    ModelError
+        When the file is no such log, is damaged, or a package that reads it is missing.
+    """
+    try:
+        if kind == "inspect":
+            return _inspect(path, whole, where)
+        if kind == "edsl":
+            return Answers(_edsl(path, where))
+        if kind == "lm_eval":
+            return Answers(_lm_eval(path, whole, where))
+        return Answers(_openai_batch(path, requests, whole, where))
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{where}.path: {path} is not UTF-8 (byte {error.start}); get or export it again") from error
+    except (ValueError, OSError, LookupError, TypeError, EOFError, RuntimeError, zlib.error,
+            zipfile.BadZipFile) as error:  # fmt: skip
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise ModelError(f"{where}.path: {path} cannot be read as {kind}: {reason}; get or export it again") from error
+
+
+def _answer(text: object, prompt: object, finish_reason: object = None, error: object = None) -> Row:
+    """Our columns of one answer; an answer that a filter withheld, and none at all, are failures with a reason."""
+    reason = CUT_OFF.get(str(finish_reason), finish_reason)
+    if reason == "content_filter":
+        text, error = None, error or FILTERED
+    elif text is None and error is None:
+        error = f"the log has no answer (finish reason {reason})"
+    return dict(zip(OURS, (None if error else text, prompt, reason, error), strict=True))
+
+
+def _mapping(cell: object) -> Row:
+    return cell if isinstance(cell, dict) else {}
+
+
+def _items(cell: object) -> list[Any]:
+    return cell if isinstance(cell, list) else []
+
+
+# ---------------------------------------------------------------- Inspect
+
+
+def _inspect(path: Path, whole: bool, where: str) -> Answers:
+    """Every choice of every sample, read by inspect_ai itself; a sample that failed is one row."""
+    try:
+        from inspect_ai.log import read_eval_log, read_eval_log_samples
+    except ImportError as error:
+        raise ModelError(f"{where}.{INSPECT_MISSING} ({error})") from error
+    if path.suffix not in (".eval", ".json"):
+        raise ModelError(f"{where}.path: {path} is no Inspect log; name a file that ends in .eval or .json")
+    _check_json(path)
+    try:
+        header = read_eval_log(str(path), header_only=True)
+        samples = read_eval_log_samples(str(path), all_samples_required=False, resolve_attachments=True)
+        rows = [row for sample in samples for row in _inspect_sample(sample, whole)]
+    except Exception as error:  # whatever inspect_ai, pydantic and the archive's readers raise
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise ValueError(reason) from error
+    read, meant = len({(row["id"], row["epoch"]) for row in rows}), header.results and header.results.total_samples
+    notes = []
+    if header.status != "success" or (meant and read < meant):
+        of = f"{read:,} of {meant:,} samples are" if meant else f"{read:,} samples are"
+        notes.append(f"{path.name}: the status of the log is {header.status}; {of} in it")
+    return Answers(rows, notes)
+
+
+def _check_json(path: Path) -> None:
+    """Refuse a log with a part that is too large, no JSON or nested too deep, which inspect_ai tries for minutes."""
+    if path.suffix == ".json":
+        with path.open("rb") as file:
+            json_value(_unpacked(file))
+        return
+    import zipfile_zstd  # noqa: F401 (comes with inspect_ai; zipfile reads its compression then)
+
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.filename.endswith(".json"):
+                with archive.open(member) as part:
+                    json_value(_unpacked(part))
+
+
+def _inspect_sample(sample: Any, whole: bool) -> Iterator[Row]:
+    record: Row = json_value(sample.model_dump_json(exclude={"events", "store", "attachments", "error"}))
+    record = {"metadata": record.pop("metadata", None), **record}  # first, as messages name columns in their order
+    prompt = sample.input
+    if not isinstance(prompt, str):
+        prompt = "\n\n".join(message.text for message in prompt if message.role == "user")
+    error = sample.error.message if sample.error is not None else None
+    choices = list(sample.output.choices) if error is None else []
+    for choice in choices[: None if whole else 1]:
+        yield record | _answer(choice.message.text, prompt, choice.stop_reason)
+    if not choices:
+        stopped = f"the sample was stopped by its {sample.limit.type} limit" if sample.limit is not None else None
+        yield record | _answer(None, prompt, None, error or stopped)
+
+
+# ---------------------------------------------------------------- lm-evaluation-harness
+
+
+def _lm_eval(path: Path, whole: bool, where: str) -> Iterator[Row]:
+    """Every draw before its filters, once; of a task that scores candidates, every candidate."""
+    rows = _lines(path.read_bytes(), path, where)
+    if strange := next((number for number, row in enumerate(rows, 1) if not {"doc", "resps"} <= row.keys()), None):
+        raise ValueError(
+            f"row {strange} has no doc and resps; name the samples_*.jsonl that lm-eval writes with --log_samples"
+        )
+    filters = list(dict.fromkeys(str(row.get("filter")) for row in rows))
+    if len(filters) > 1 and not whole:
+        raise ModelError(
+            f"{where}.columns.text: {path} has each answer once for each of the filters {', '.join(filters)}; leave "
+            "text out of columns to read the answers as they were generated"
+        )
+    for row in (row for row in rows if str(row.get("filter")) == filters[0]):
+        arguments = _arguments(row.get("arguments"))
+        prompt = arguments[0][0] if arguments and arguments[0] else None
+        if not whole:
+            yield row | {"prompt": prompt}
+            continue
+        for number, draws in enumerate(_items(row["resps"])):
+            for draw in _items(draws) or [None]:
+                if isinstance(draw, list):  # a log-likelihood, and whether the candidate is the likeliest
+                    candidate = arguments[number][1] if number < len(arguments) and len(arguments[number]) > 1 else None
+                    candidate = candidate.strip() if isinstance(candidate, str) else candidate
+                    yield row | {"prompt": prompt, "candidate": candidate, "log_prob": draw[0] if draw else None}
+                else:
+                    yield row | _answer(draw, prompt)
+
+
+def _arguments(cell: object) -> list[list[Any]]:
+    """Arguments of each request: {gen_args_0: {arg_0: ...}}, or a list of lists in older versions."""
+    if isinstance(cell, dict):
+        return [list(one.values()) for one in cell.values() if isinstance(one, dict)]
+    return [one for one in _items(cell) if isinstance(one, list)]
+
+
+# ---------------------------------------------------------------- EDSL
+
+
+def _edsl(path: Path, where: str) -> Iterator[Row]:
+    """Results of EDSL in the formats that it saves; columns are called as in its own data frames."""
+    name = path.name.lower()
+    if name.endswith((".json", ".json.gz")):
+        with gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
+            content = _mapping(json_value(_unpacked(file)))
+        kind, records = content.get("edsl_class_name"), content.get("data")
+    elif name.endswith((".jsonl", ".ep")):
+        if name.endswith(".ep"):
+            with zipfile.ZipFile(path) as archive, archive.open("results.jsonl") as file:
+                lines = _lines(_unpacked(file), path, where)
+        else:
+            lines = _lines(path.read_bytes(), path, where)
+        kind = lines[0].get("edsl_class_name") if lines else None
+        before = 2 + sum(int(lines[1].get(part) or 0) for part in ("n_survey_lines", "n_task_history_lines"))
+        records = lines[before:]
+    else:
+        raise ModelError(
+            f"{where}.path: {path} is no file of results.save or results.to_jsonl; name one that ends in .ep, "
+            ".json.gz, .json or .jsonl, or leave format out for a CSV of EDSL"
+        )
+    if kind != "Results" or not isinstance(records, list):
+        raise ValueError(f"it holds {kind or 'no object of EDSL'}, not Results")
+    for number, record in enumerate(records, start=1):
+        if not isinstance(record, dict) or not isinstance(record.get("answer"), dict):
+            raise ValueError(f"result {number} has no answer")
+        yield _edsl_row(record)
+
+
+def _edsl_row(record: Row) -> Row:
+    """One result; ours are its answer and prompt where it has one question."""
+    agent, model = _mapping(record.get("agent")), _mapping(record.get("model"))
+    parts: dict[str, Row] = {
+        "answer": record["answer"],
+        "scenario": _mapping(record.get("scenario")),
+        "agent": {"agent_name": agent.get("name"), **_mapping(agent.get("traits"))},
+        "model": {**_mapping(model.get("parameters")), "model": model.get("model")},
+        "prompt": {
+            key: one.get("text") if isinstance(one, dict) else one
+            for key, one in _mapping(record.get("prompt")).items()
+        },
+        "comment": _mapping(record.get("comments_dict")),
+        "iteration": {"iteration": record.get("iteration")},
+    }
+    row = {
+        f"{part}.{key}": cell
+        for part, cells in parts.items()
+        for key, cell in cells.items()
+        if not key.startswith("edsl_")
+    }
+    if len(record["answer"]) == 1:
+        (question, text), = record["answer"].items()  # fmt: skip
+        row |= _answer(text, parts["prompt"].get(f"{question}_user_prompt"))
+    return row
+
+
+def _lines(content: bytes, path: Path, where: str) -> list[Row]:
+    return list(json_lines(content.decode("utf-8-sig").split("\n"), path, where))
+
+
+def _unpacked(file: IO[bytes] | gzip.GzipFile) -> bytes:
+    content: bytes = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"it unpacks to more than {LARGEST:,} bytes")
+    return content
+
+
+# ---------------------------------------------------------------- OpenAI's Batch endpoint
+
+
+def batch_requests(path: Path, where: str) -> dict[str, Row]:
+    """Lines of the file that a batch was made of, by their ``custom_id``."""
+    found: dict[str, Row] = {}
+    try:
+        rows = _lines(path.read_bytes(), path, where)
+        for number, row in enumerate(rows, start=1):
+            key = row.get("custom_id")
+            if not isinstance(key, str) or key in found:
+                raise ValueError(f"row {number} has no custom_id" if key is None else f"custom_id {key} is given twice")
+            found[key] = row
+    except (ValueError, OSError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"{where}.requests: {path} cannot be read: {reason}; name the input of the batch") from error
+    return found
+
+
+def unanswered(requests: dict[str, Row], answered: Iterable[pd.DataFrame]) -> Answers:
+    """Requests that no output or error file has a line of, as failures."""
+    seen = {str(key) for table in answered if "custom_id" in table for key in table["custom_id"]}
+    return Answers(
+        {"custom_id": key, "request": row} | _answer(None, _asked(row), None, "the batch's files have no answer")
+        for key, row in requests.items()
+        if key not in seen
+    )
+
+
+def _asked(request: Row) -> str | None:
+    """What was asked, of a chat, plain or responses request."""
+    body = _mapping(request.get("body"))
+    asked = next((body[key] for key in ("messages", "prompt", "input") if body.get(key)), None)
+    if isinstance(asked, str):
+        return asked
+    users = [_mapping(one) for one in _items(asked)]
+    return "\n\n".join(_text(one.get("content")) or "" for one in users if one.get("role") == "user") or None
+
+
+def _text(content: object) -> str | None:
+    """A message's content: a text, or parts of which those that are text are joined."""
+    if isinstance(content, str):
+        return content
+    parts = [_mapping(part).get("text") for part in _items(content)]
+    return "".join(part for part in parts if isinstance(part, str)) or None
+
+
+def _openai_batch(path: Path, requests: dict[str, Row], whole: bool, where: str) -> Iterator[Row]:
+    """Every choice of each line of an output or error file."""
+    rows = _lines(path.read_bytes(), path, where)
+    for number, row in enumerate(rows, start=1):
+        key, response = row.get("custom_id"), _mapping(row.get("response"))
+        if not isinstance(key, str) or not (response or isinstance(row.get("error"), dict)):
+            raise ValueError(f"row {number} has no custom_id with a response or an error; name an output of the batch")
+        if requests and key not in requests:
+            raise ModelError(f"{where}.requests: {path.name} row {number} answers {key}, which no request has")
+        record: Row = row | ({"request": requests[key]} if key in requests else {})
+        prompt = _asked(requests.get(key, {}))
+        body, failure = _mapping(response.get("body")), _mapping(row.get("error"))
+        failure = failure or _mapping(body.get("error"))
+        answers = [] if failure else list(_choices(body))
+        for text, reason in answers[: None if whole else 1]:
+            yield record | _answer(text, prompt, reason)
+        if not answers:
+            said = failure.get("message") or f"status {response.get('status_code')}, and no answer"
+            yield record | _answer(None, prompt, None, str(said)[:300])
+
+
+def _choices(body: Row) -> Iterator[tuple[str | None, object]]:
+    """Text and finish reason of each choice of a chat or plain completion, or of a response."""
+    for choice in map(_mapping, _items(body.get("choices"))):
+        message = _mapping(choice.get("message"))
+        text = _text(message.get("content") if message else choice.get("text"))
+        yield text if text is not None else _text(message.get("refusal")), choice.get("finish_reason")
+    outputs = [_mapping(one) for one in _items(body.get("output"))]
+    parts = [part for one in outputs if one.get("type") == "message" for part in map(_mapping, _items(one["content"]))]
+    if parts:
+        reason = _mapping(body.get("incomplete_details")).get("reason")
+        text = "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
+        yield text, {"max_output_tokens": "length"}.get(str(reason), reason or "stop")

@@ -1,0 +1,348 @@
+"""Logs that Inspect, lm-evaluation-harness, EDSL and the Batch endpoint wrote: tests/lm/logs/write.sh made them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from tests.lm.logs.questions import answer, questions
+
+from markedness import pipeline
+from markedness.audits import STAGES
+from markedness.lm import corpus, logs
+from markedness.lm.base import ModelError
+from markedness.lm.config import CorpusSource
+from markedness.params import load
+from markedness.records import Axes, Axis, CorpusColumns, Value
+
+LOGS = Path(__file__).parent / "logs"
+AXES: Axes = {
+    "race": Axis(unmarked="White", values={"White": Value(), "Black": Value()}),
+    "gender": Axis(unmarked="man", values={"man": Value(), "woman": Value()}),
+}
+WITHIN = {
+    "inspect": "metadata.{}", "edsl": "scenario.{}", "lm_eval": "doc.{}", "openai_batch": "request.body.metadata.{}",
+}  # fmt: skip
+"""Where each tool keeps what a question was asked with."""
+FILES = [
+    ("inspect", "inspect.eval"), ("inspect", "inspect.json"), ("lm_eval", "lm_eval.jsonl"), ("edsl", "edsl.ep"),
+    ("edsl", "edsl.json.gz"), ("edsl", "edsl.jsonl"), ("openai_batch", "openai_batch_[oe]*.jsonl"),
+]  # fmt: skip
+TEXT = CorpusColumns(required=("text",), optional=("prompt", "prompt_id"))
+
+
+def needs(kind: str) -> None:
+    if kind == "inspect":
+        reason = "skipped: inspect_ai is not installed (pip install 'markedness[inspect]')"
+        pytest.importorskip("inspect_ai", reason=reason)
+
+
+def source(kind: str, path: str, **more: Any) -> dict[str, Any]:
+    columns = {"race": "race", "gender": "gender", "prompt_id": "template"}
+    found: dict[str, Any] = {"path": path, "format": kind}
+    found["columns"] = {ours: WITHIN[kind].format(theirs) for ours, theirs in columns.items()} | more.pop("columns", {})
+    if kind == "openai_batch":
+        found["requests"] = "openai_batch_requests.jsonl"
+    return found | more
+
+
+def read(kind: str, path: str, folder: Path = LOGS, wanted: CorpusColumns = TEXT, **more: Any) -> corpus.Corpus:
+    needs(kind)
+    return corpus.read_corpus(CorpusSource(**source(kind, path, **more)), folder, "models.m.personas", AXES, wanted)
+
+
+def refusal(kind: str, path: str, folder: Path = LOGS, **more: Any) -> str:
+    with pytest.raises(ModelError) as caught:
+        read(kind, path, folder, **more)
+    assert str(caught.value).count("\n") == 0
+    return str(caught.value)
+
+
+# ---------------------------------------------------------------- what the tools wrote
+
+
+@pytest.mark.parametrize(("kind", "path"), FILES)
+def test_read_log_gives_one_row_for_each_answer_with_its_group(kind: str, path: str) -> None:
+    rows = read(kind, path).rows
+    failed = {"inspect": 2, "edsl": 1, "lm_eval": 0, "openai_batch": 1}[kind]
+    assert rows["error"].notna().sum() == failed
+    # 3 templates x 4 groups x 2 draws; a request that the Batch endpoint refused has one row, not two
+    assert len(rows) == 24 - (kind == "openai_batch")
+    assert rows.loc[rows["error"].notna(), "text"].isna().all()
+    groups = {question["question"]: f"{question['race']} {question['gender']}" for question in questions()}
+    answered = rows[rows["error"].isna()]
+    for prompt, group, text, draw in answered[["prompt", "group", "text", "sample"]].itertuples(index=False):
+        assert groups[prompt] == group
+        assert text == ("lol" if kind == "lm_eval" else text)
+        if kind != "lm_eval":
+            assert text in (answer(prompt, 1), answer(prompt, 2)), draw
+    assert set(rows["prompt_id"]) == {"imagine", "describe", "introduce"}
+
+
+def test_read_log_of_inspect_keeps_why_an_answer_ended() -> None:
+    rows = read("inspect", "inspect.eval").rows
+    assert rows["finish_reason"].value_counts().to_dict() == {"stop": 21, "length": 1}
+    assert set(rows["error"].dropna()) == {"RuntimeError('the server is gone')"}
+
+
+def test_read_log_of_lm_eval_with_several_filters_reads_each_draw_once(tmp_path: Path) -> None:
+    assert len((LOGS / "lm_eval.jsonl").read_text().splitlines()) == 24  # 12 documents x 2 filters, 2 draws a document
+    assert len(read("lm_eval", "lm_eval.jsonl").rows) == 24
+    said = refusal("lm_eval", "lm_eval.jsonl", columns={"text": "filtered_resps.0"})
+    assert "has each answer once for each of the filters raw, lower; leave text out of columns" in said
+
+
+def test_read_log_of_lm_eval_with_scored_candidates_gives_their_log_probabilities() -> None:
+    wanted = CorpusColumns(required=("prompt_id", "candidate", "log_prob"))
+    rows = read("lm_eval", "lm_eval_scores.jsonl", wanted=wanted).rows
+    first = json.loads((LOGS / "lm_eval_scores.jsonl").read_text().splitlines()[0])
+    assert rows["candidate"].tolist() == ["kind", "rude"] * 12
+    assert rows["log_prob"].tolist()[:2] == [first["resps"][0][0][0], first["resps"][1][0][0]]
+    assert "has no column 'text'; it has" in refusal("lm_eval", "lm_eval_scores.jsonl")
+
+
+def test_read_log_of_a_batch_counts_requests_without_an_answer_as_failed() -> None:
+    rows = read("openai_batch", "openai_batch_output.jsonl").rows
+    assert rows["error"].dropna().tolist() == ["the batch's files have no answer"]
+    assert rows["group"].value_counts().to_dict() == {
+        "White man": 6, "White woman": 6, "Black man": 6, "Black woman": 5,
+    }  # fmt: skip
+
+
+def test_read_log_of_an_interrupted_inspect_run_says_what_it_lacks(tmp_path: Path) -> None:
+    log = json.loads((LOGS / "inspect.json").read_text())
+    log["status"], log["samples"] = "cancelled", log["samples"][:10]
+    (tmp_path / "inspect.json").write_text(json.dumps(log))
+    found = read("inspect", "inspect.json", tmp_path)
+    said = list(found.summary(found.rows["group"], AXES))
+    assert "note: inspect.json: the status of the log is cancelled; 10 of 24 samples are in it" in said
+
+
+def test_read_log_of_inspect_with_several_choices_reads_each(tmp_path: Path) -> None:
+    log = json.loads((LOGS / "inspect.json").read_text())
+    output = log["samples"][0]["output"]
+    output["choices"].append({**output["choices"][0], "stop_reason": "content_filter"})
+    (tmp_path / "inspect.json").write_text(json.dumps(log))
+    rows = read("inspect", "inspect.json", tmp_path).rows
+    assert len(rows) == 25 and rows["error"].tolist()[1] == logs.FILTERED and pd.isna(rows["text"][1])
+
+
+def test_read_log_of_edsl_with_several_questions_takes_the_one_that_is_named(tmp_path: Path) -> None:
+    lines = (LOGS / "edsl.jsonl").read_text().splitlines()
+    two = [line.replace('"answer": {', '"answer": {"mood": "fine", ') for line in lines]
+    (tmp_path / "edsl.jsonl").write_text("\n".join(two))
+    said = refusal("edsl", "edsl.jsonl", tmp_path)
+    assert "has no column 'text'; it has answer.mood, answer.persona, scenario.question" in said
+    rows = read("edsl", "edsl.jsonl", tmp_path, columns={"text": "answer.persona"}).rows
+    assert len(rows) == 24 and rows["text"].notna().sum() == 23
+
+
+# ---------------------------------------------------------------- cells that are no text
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "column", "sentence"),
+    [
+        ("inspect", "inspect.eval", "metadata.tags", "a list in the column 'metadata.tags'; write one text a cell, or "
+         "name what is in it (columns: {race: metadata.tags.0})"),
+        ("inspect", "inspect.eval", "metadata", "a mapping in the column 'metadata'; write one text a cell, or name "
+         "what is in it (columns: {race: metadata.template}); it has metadata.template, metadata.race"),
+        ("inspect", "inspect.eval", "metadata.rase", "has no column 'metadata.rase'; it has metadata.template, "
+         "metadata.race, metadata.gender, metadata.tags.0"),
+        ("lm_eval", "lm_eval.jsonl", "doc", "a mapping in the column 'doc'"),
+        ("edsl", "edsl.ep", "scenario.tags", "a list in the column 'scenario.tags'"),
+        ("openai_batch", "openai_batch_output.jsonl", "request.body", "a mapping in the column 'request.body'"),
+    ],
+)  # fmt: skip
+def test_read_log_with_a_cell_that_is_no_text_names_the_path_in_it(
+    kind: str, path: str, column: str, sentence: str
+) -> None:
+    assert sentence in refusal(kind, path, columns={"race": column})
+
+
+# ---------------------------------------------------------------- malformed
+
+
+class Trap:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def archive(path: Path, **members: bytes) -> None:
+    with zipfile.ZipFile(path, "w") as made:
+        for name, content in members.items():
+            made.writestr(name.replace("__", "."), content)
+
+
+EDSL = '{"edsl_class_name": "Results", "data": [%s]}'
+BROKEN: list[tuple[str, str, bytes, str]] = [
+    ("inspect", "log.eval", b"not a zip", "cannot be read as inspect: File is not a zip file"),
+    ("inspect", "log.json", b'{"status": "success"}', "cannot be read as inspect"),
+    ("inspect", "log.json", b"[" * 100_000, "cannot be read as inspect: it is nested too deep"),
+    ("inspect", "log.csv", b"text\n", "is no Inspect log; name a file that ends in .eval or .json"),
+    ("lm_eval", "log.jsonl", b'{"doc": {}, "resps": [["a"', "cannot be read as lm_eval: line 1"),
+    ("lm_eval", "log.jsonl", b'{"text": "a"}', "row 1 has no doc and resps; name the samples_*.jsonl"),
+    ("lm_eval", "log.jsonl", b'{"doc": {}, "resps": [["\xff"]]}', "is not UTF-8 (byte 24)"),
+    ("lm_eval", "log.jsonl", b'{"doc": ' + b"[" * 100_000, "line 1: it is nested too deep"),
+    ("lm_eval", "log.jsonl", b"", "holds no rows"),
+    ("edsl", "log.json", EDSL.encode() % b"7", "result 1 has no answer"),
+    ("edsl", "log.json", b'{"edsl_class_name": "Survey"}', "it holds Survey, not Results"),
+    ("edsl", "log.json", b"[1, 2]", "it holds no object of EDSL, not Results"),
+    ("edsl", "log.json.gz", b"\x1f\x8b\x08\x00broken", "cannot be read as edsl"),
+    ("edsl", "log.jsonl", b'{"edsl_class_name": "Results"}', "cannot be read as edsl"),
+    ("edsl", "log.ep", b"PK\x03\x04broken", "cannot be read as edsl: File is not a zip file"),
+    ("edsl", "log.csv", b"answer.persona\n", "leave format out for a CSV of EDSL"),
+    ("openai_batch", "log.jsonl", b'{"custom_id": "q1"}', "row 1 has no custom_id with a response or an error"),
+    ("openai_batch", "log.jsonl", b'{"custom_id": "z", "response": {"body": {}}}', "row 1 answers z, which no request"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "content", "sentence"), BROKEN)
+def test_read_log_that_is_malformed_says_so_in_one_sentence(
+    tmp_path: Path, kind: str, name: str, content: bytes, sentence: str
+) -> None:
+    shutil.copy(LOGS / "openai_batch_requests.jsonl", tmp_path)
+    (tmp_path / name).write_bytes(content)
+    assert sentence in refusal(kind, name, tmp_path)
+
+
+def test_read_log_cut_at_any_place_is_one_sentence(tmp_path: Path) -> None:
+    for kind, name in (("inspect", "inspect.eval"), ("edsl", "edsl.ep"), ("edsl", "edsl.json.gz")):
+        needs(kind)
+        whole = (LOGS / name).read_bytes()
+        for kept in (0, 10, len(whole) // 2, len(whole) - 1):
+            (tmp_path / name).write_bytes(whole[:kept])
+            assert f"{name} cannot be read as {kind}: " in refusal(kind, name, tmp_path)
+
+
+def test_read_log_with_a_pickle_in_its_archive_executes_nothing(tmp_path: Path) -> None:
+    trap = pickle.dumps(Trap(tmp_path / "executed"))
+    for kind, name in (("edsl", "log.ep"), ("inspect", "log.eval")):
+        archive(tmp_path / name, results__jsonl=trap, header__json=trap, manifest__json=trap)
+        assert "log" in refusal(kind, name, tmp_path)
+    with gzip.open(tmp_path / "log.json.gz", "wb") as file:
+        file.write(trap)
+    refusal("edsl", "log.json.gz", tmp_path)
+    assert not (tmp_path / "executed").exists()
+    pickle.loads(trap)  # the trap works
+    assert (tmp_path / "executed").exists()
+
+
+def test_read_log_that_unpacks_to_more_than_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "LARGEST", 1000)
+    for kind, name in (("edsl", "edsl.ep"), ("edsl", "edsl.json.gz"), ("inspect", "inspect.eval")):
+        assert "unpacks to more than 1,000 bytes" in refusal(kind, name)
+
+
+def test_read_log_with_nan_or_an_endless_text_says_so(tmp_path: Path) -> None:
+    row = {"doc": {"race": "Black", "gender": "man", "template": 1}, "resps": [["fine"]]}
+    nan = json.dumps(row | {"resps": [[float("nan")]]})
+    (tmp_path / "log.jsonl").write_text(f"{json.dumps(row)}\n{nan}\n")
+    rows = read("lm_eval", "log.jsonl", tmp_path).rows
+    assert rows["text"].fillna("").tolist() == ["fine", ""]
+    assert rows["error"].tolist()[1] == "the log has no answer (finish reason None)"
+    (tmp_path / "log.jsonl").write_text(json.dumps(row | {"resps": [["x" * (corpus.MAX_CHARACTERS + 1)]]}))
+    assert "log.jsonl row 1 has 1,000,001 characters in the column 'text'" in refusal("lm_eval", "log.jsonl", tmp_path)
+
+
+def test_read_log_with_half_of_a_surrogate_pair_inside_a_column_is_refused(tmp_path: Path) -> None:
+    row = {"doc": {"race": "Black", "gender": "man", "template": "a"}, "resps": [["a\ud800b"]]}
+    (tmp_path / "log.jsonl").write_text(json.dumps(row))
+    assert "half of a surrogate pair, which is no character" in refusal("lm_eval", "log.jsonl", tmp_path)
+
+
+def test_read_log_of_inspect_without_its_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    with pytest.raises(ModelError, match=r"format: inspect needs the package inspect_ai; .*'markedness\[inspect\]'"):
+        corpus.read_corpus(CorpusSource(**source("inspect", "inspect.eval")), LOGS, "models.m.personas", AXES, TEXT)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("log.eval", "inspect"), ("log.ep", "edsl"), ("log.json.gz", "edsl")])
+def test_read_corpus_of_a_log_without_its_format_names_it(tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / name).write_bytes(b"PK")
+    with pytest.raises(ModelError, match=rf"is a log of another tool; say which \(format: {kind}\)"):
+        corpus.read_corpus(CorpusSource(path=name), tmp_path, "models.m.personas", AXES, TEXT)
+
+
+def test_corpus_source_with_requests_of_another_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="requests: is read for format openai_batch alone; remove it"):
+        CorpusSource(path="a.csv", requests="b.jsonl")
+
+
+# ---------------------------------------------------------------- paths into nested columns of tables
+
+
+def test_read_corpus_of_json_lines_and_parquet_reads_columns_inside_others(tmp_path: Path) -> None:
+    cells = [
+        {"text": "a", "who": {"race": "Black", "tags": ["man"]}},
+        {"text": "b", "who": {"race": "White", "tags": ["woman"]}},
+    ]
+    table = pd.DataFrame(cells)
+    table.to_parquet(tmp_path / "texts.parquet")
+    table.to_json(tmp_path / "texts.jsonl", orient="records", lines=True)
+    for path in ("texts.parquet", "texts.jsonl"):
+        columns: dict[str, str | None] = {"race": "who.race", "gender": "who.tags.0"}
+        found = corpus.read_corpus(CorpusSource(path=path, columns=columns), tmp_path, "models.m.p", AXES, TEXT).rows
+        assert found["group"].tolist() == ["Black man", "White woman"], path
+
+
+def test_read_corpus_with_a_dot_in_the_name_of_a_column_takes_that_column(tmp_path: Path) -> None:
+    (tmp_path / "edsl.csv").write_text("answer.persona,scenario.race\nx,Black\n")
+    columns = {"text": "answer.persona", "race": "scenario.race", "gender": None}
+    found = corpus.read_corpus(CorpusSource(path="edsl.csv", columns=columns), tmp_path, "models.m.p", AXES, TEXT).rows
+    assert found["group"].tolist() == ["Black"]
+
+
+# ---------------------------------------------------------------- a card of each
+
+
+@pytest.mark.slow
+def test_log_of_each_tool_becomes_a_card(tmp_path: Path) -> None:
+    files = {"inspect": "inspect.eval", "lm_eval": "lm_eval.jsonl", "edsl": "edsl.ep",
+             "openai_batch": "openai_batch_[oe]*.jsonl"}  # fmt: skip
+    needs("inspect")
+    shutil.copytree(LOGS, tmp_path / "logs")
+    models = {}
+    for kind, name in files.items():
+        found = source(kind, f"logs/{name}")
+        if "requests" in found:
+            found["requests"] = f"logs/{found['requests']}"
+        models[kind] = {"backend": "corpus", "personas": found}
+    axes = {
+        name: {"unmarked": axis.unmarked, "values": {value: {} for value in axis.values}} for name, axis in AXES.items()
+    }
+    featurize = {"embeddings": None, "svm": {"enabled": False}}
+    evaluate = {"n_permutations": 20, "n_resamples": 100}
+    params = {
+        "audits": ["personas"], "run": list(models), "models": models,
+        "personas": {"axes": axes, "featurize": featurize, "evaluate": evaluate},
+    }  # fmt: skip
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    loaded = load(tmp_path / "params.yaml")
+    for kind in files:
+        for stage in STAGES:
+            pipeline.STAGES[stage](loaded, "personas", kind, say=lambda _: None)
+    command = [sys.executable, "-m", "markedness", "report"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for kind, failed in (("inspect", 2), ("edsl", 1), ("lm_eval", 0), ("openai_batch", 1)):
+        assert "Black" in (tmp_path / "reports" / f"{kind}.html").read_text(encoding="utf-8")
+        responses = pd.read_parquet(tmp_path / "data" / "responses" / "personas" / f"{kind}.parquet")
+        assert responses["status"].eq("failed").sum() == failed
