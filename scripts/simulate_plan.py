@@ -4,7 +4,8 @@
 
 For headline Scores of every audit: the smallest effect of the plan at a size, the strength of the planted world at
 which the mean of the Score is that effect, and the share of new worlds of that strength in which it is found at the
-plan's correction.
+plan's correction. With --write the strength is first sought at which it is found in 80 % of other worlds, and the mean
+there becomes the smallest effect of the plan (column simulated of the audit's smallest_effects.csv).
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from markedness import audits
@@ -28,9 +31,10 @@ from markedness.audits.knowledge import worlds as knowledge
 from markedness.audits.personas import worlds as personas
 from markedness.planning import typical
 from markedness.records import FeatureTables
-from markedness.stats.inference import ALPHA
+from markedness.stats.inference import ALPHA, POWER
 
 SEED = 2026
+AUDITS = Path(__file__).resolve().parents[1] / "src" / "markedness" / "audits"
 Floats = NDArray[np.float64]
 Draw = Callable[[float, np.random.Generator], FeatureTables]
 
@@ -105,38 +109,61 @@ def score(dial: Dial, strength: float, part: int, world: int) -> tuple[float, fl
     return found.estimate, found.p
 
 
+def _sought(reached: Callable[[float], float], wanted: float, dial: Dial) -> float:
+    """The strength at which this much is reached; the same worlds each time, so that it rises with the strength."""
+    low, high = 0.0, dial.highest
+    for _ in range(7):
+        middle = (low + high) / 2
+        low, high = (middle, high) if reached(middle) < wanted else (low, middle)
+    return (low + high) / 2
+
+
+def _write(dial: Dial, size: str, effect: float) -> None:
+    path = AUDITS / dial.audit / "smallest_effects.csv"
+    table = pd.read_csv(path)
+    if "simulated" not in table:
+        table["simulated"] = np.nan
+    table.loc[table["size"].eq(size) & table["key"].eq(dial.key), "simulated"] = effect
+    table.to_csv(path, index=False)
+
+
+def simulated(dial: Dial, size: str, worlds: int, write: bool, pool: ProcessPoolExecutor) -> str:
+    """One line: what is planned, and in how many new worlds it is found."""
+
+    def drawn(strength: float, part: int, n: int = worlds) -> tuple[Floats, Floats]:
+        made = list(pool.map(partial(score, dial, strength, part), range(n), chunksize=5))
+        return np.array([one[0] for one in made]), np.array([one[1] for one in made])
+
+    planned = typical(dial.audit, size)[dial.key]
+    level, few = ALPHA / planned.family, max(20, worlds // 2)
+    base = float(np.mean(drawn(0.0, 1, few)[0]))
+    if write:
+        strength = _sought(lambda at: float(np.mean(drawn(at, 3)[1] <= level)), POWER, dial)
+        effect = abs(float(np.mean(drawn(strength, 3)[0])) - base)
+        _write(dial, size, effect)
+    else:
+        effect = planned.smallest
+        strength = _sought(lambda at: abs(float(np.mean(drawn(at, 1, few)[0])) - base), effect, dial)
+    estimates, p = drawn(strength, 2)
+    return (
+        f"{dial.audit}.{dial.key}, {size}: planned {effect:.4g}; at strength {strength:.3g} the mean is "
+        f"{np.mean(estimates):.4g} and it is found in {np.mean(p <= level):.1%} of {worlds} worlds (sd "
+        f"{np.std(estimates):.4g}; by the typical error {planned.detectable:.4g}, df {planned.df:.3g})"
+    )
+
+
 def main() -> None:
-    """Print one line an audit."""
+    """Print one line a Score."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=400)
     parser.add_argument("--size", default="quick")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--score", action="append", default=[], help="as annotation.gap.negative; by default all")
     asked = parser.parse_args()
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for dial in dials(asked.size):
-            if asked.score and f"{dial.audit}.{dial.key}" not in asked.score:
-                continue
-
-            def drawn(strength: float, part: int, n: int, dial: Dial = dial) -> tuple[Floats, Floats]:
-                made = list(pool.map(partial(score, dial, strength, part), range(n), chunksize=5))
-                return np.array([one[0] for one in made]), np.array([one[1] for one in made])
-
-            planned = typical(dial.audit, asked.size)[dial.key]
-            effect = planned.detectable
-            low, high, few = 0.0, dial.highest, max(20, asked.worlds // 2)
-            base = float(np.mean(drawn(0.0, 1, few)[0]))
-            for _ in range(7):  # the same worlds each time, so that the mean rises smoothly with the strength
-                middle = (low + high) / 2
-                reached = abs(float(np.mean(drawn(middle, 1, few)[0])) - base)
-                low, high = (middle, high) if reached < effect else (low, middle)
-            estimates, p = drawn((low + high) / 2, 2, asked.worlds)
-            found = float(np.mean(p <= ALPHA / planned.family))
-            print(
-                f"{dial.audit}.{dial.key}, {asked.size}: planned {effect:.4g}; at strength {(low + high) / 2:.3g} the "
-                f"mean is {np.mean(estimates):.4g} and it is found in {found:.1%} of {asked.worlds} worlds "
-                f"(sd {np.std(estimates):.4g}; planned with {planned.draws} draws, df {planned.df:.3g})",
-                flush=True,
-            )
+            if not asked.score or f"{dial.audit}.{dial.key}" in asked.score:
+                print(simulated(dial, asked.size, asked.worlds, asked.write, pool), flush=True)
 
 
 if __name__ == "__main__":

@@ -124,6 +124,11 @@ def test_smallest_effects_on_file_are_those_of_the_scores_as_they_are_now(audit:
             assert drawn[key].first == pytest.approx(one.first, rel=1e-6), key
 
 
+def test_an_effect_that_was_simulated_stands_for_that_of_the_typical_error() -> None:
+    one = planning.Typical("gap.a", 60, 0.3, 20.0, 4, "name 20", 20, 0.3)
+    assert one.smallest == 0.3 and replace(one, simulated=0.25).smallest == 0.25
+
+
 def test_typical_effect_is_the_root_mean_square_over_draws() -> None:
     spec = audits.spec("homogeneity")
     assert spec.worlds is not None and spec.scores is not None

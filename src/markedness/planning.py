@@ -154,7 +154,7 @@ def smallest_effects(
             continue
         score, own = worlds[key], result.score(key) if result is not None and key in same else None
         scale = own.detectable / same[key].detectable if own is not None and own.detectable > 0 else NAN
-        value = redetected(score.detectable, score.df, score.family, score.family * looks, power) * (
+        value = redetected(score.smallest, score.df, score.family, score.family * looks, power) * (
             scale if math.isfinite(scale) else 1.0
         )
         made.append((key, value, score.clusters, math.isfinite(scale)))
@@ -181,6 +181,14 @@ class Typical:
     n: int
     first: float
     """``detectable`` in the first draw, NaN included: a change of it says that the file is out of date."""
+    simulated: float = NAN
+    """Mean in worlds in which it is found in `POWER`, in place of ``detectable``; NaN where this was not drawn
+    (scripts/simulate_plan.py --write)."""
+
+    @property
+    def smallest(self) -> float:
+        """The effect that is found with `POWER`: simulated, or from the typical error."""
+        return self.simulated if math.isfinite(self.simulated) else self.detectable
 
 
 @cache
@@ -194,6 +202,7 @@ def typical(audit: str, size: str) -> dict[str, Typical]:
     table = pd.read_csv(io.StringIO(text))
     table["clusters"] = table["clusters"].fillna("")
     names = [field.name for field in fields(Typical)]
+    table = table.reindex(columns=["size", *names])
     made = (Typical(*row) for row in table.loc[table["size"].eq(size), names].itertuples(index=False))
     return {one.key: one for one in made}
 
