@@ -150,7 +150,8 @@ def test_looks_are_counted_and_none_counts_beyond_those_planned(folder: Path) ->
     block = {**BLOCK, "looks": 2}
 
     def looks() -> list[list[Any]]:
-        return [row[::2] for row in pd.read_csv(folder / "results" / "gate" / "looks.csv").to_numpy().tolist()]
+        counted = pd.read_csv(folder / "results" / "gate" / "looks.csv")
+        return [list(row) for row in counted[["look", "outcome"]].itertuples(index=False)]
 
     def more_data() -> None:
         with (folder / "results" / "homogeneity" / "v2" / "scores.csv").open("a") as file:
@@ -165,6 +166,25 @@ def test_looks_are_counted_and_none_counts_beyond_those_planned(folder: Path) ->
     beyond = gated(folder, block)
     assert beyond.status == 3 and "this is look 3, planned were 2" in beyond.decisions[0].reason
     assert looks() == [[1, "passed"], [2, "passed"], [3, "inconclusive"]]
+
+
+def test_features_that_were_not_evaluated_yet_are_another_look(folder: Path) -> None:
+    gated(folder, {**BLOCK, "looks": 2})
+    path = folder / "data" / "features" / "homogeneity" / "v2" / "answers.parquet"
+    pd.read_parquet(path).iloc[:-1].to_parquet(path, index=False)
+    gated(folder, {**BLOCK, "looks": 2})
+    assert pd.read_csv(folder / "results" / "gate" / "looks.csv")["look"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("block", [BLOCK, {**BLOCK, "looks": 5}], ids=["none", "more"])
+def test_looks_of_which_others_were_planned_are_refused_and_the_count_stays(
+    folder: Path, block: dict[str, Any]
+) -> None:
+    gated(folder, {**BLOCK, "looks": 2})
+    counted = (folder / "results" / "gate" / "looks.csv").read_bytes()
+    with pytest.raises(StoreError, match=r"counts looks of which 2 were planned; set gate\.looks: 2 again, or remove"):
+        gated(folder, block)
+    assert (folder / "results" / "gate" / "looks.csv").read_bytes() == counted
 
 
 def test_a_damaged_count_of_looks_is_a_sentence_and_stays(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 
 import pandas as pd
 
@@ -21,7 +21,7 @@ GATE_COLUMNS = (
     "clusters_needed", "candidate_p", "baseline_p", "candidate_n", "candidate_n_missing", "baseline_n",
     "baseline_n_missing", "digest",
 )  # fmt: skip
-LOOK_COLUMNS = ("look", "digest", "outcome")
+LOOK_COLUMNS = ("look", "of", "digest", "outcome")
 NO_RESULT = "none"
 MARKS = {Outcome.PASSED: "✓", Outcome.FAILED: "✗", Outcome.INCONCLUSIVE: "?"}
 
@@ -81,8 +81,8 @@ class Look:
     number: int
     of: int
     digest: str
-    """Of all results that are looked at."""
-    earlier: tuple[tuple[int, str, str], ...]
+    """Of all data that are looked at."""
+    earlier: tuple[tuple[int, int, str, str], ...]
     """Rows of looks.csv but for this look's."""
 
     @property
@@ -99,29 +99,52 @@ class Look:
 
     def table(self, outcome: Outcome) -> pd.DataFrame:
         """looks.csv: `LOOK_COLUMNS`."""
-        rows = sorted([*self.earlier, (self.number, self.digest, str(outcome))])
+        rows = sorted([*self.earlier, (self.number, self.of, self.digest, str(outcome))])
         return pd.DataFrame(rows, columns=list(LOOK_COLUMNS))
 
 
-def look(store: Store, planned: int, digests: Sequence[str]) -> Look:
-    """This look, by results/gate/looks.csv: the same results again are the same look.
+def look(store: Store, planned: int | None, known: Sequence[tuple[str, str]]) -> Look | None:
+    """This look, by results/gate/looks.csv: the same data again are the same look; None where none are planned.
+
+    Parameters
+    ----------
+    known
+        (audit, model) of all that is looked at.
 
     Raises
     ------
     StoreError
-        When looks.csv cannot be read.
+        When looks.csv cannot be read, or counts looks of which another number was planned: the earlier ones were not
+        corrected for this number, so that no error rate would hold.
     """
-    now = sha256(" ".join(digests).encode()).hexdigest()[:16]
     path, earlier = store.gated() / "looks.csv", []
     if path.exists():
+        types = {"look": int, "of": int, "digest": str, "outcome": str}
         try:
-            found = pd.read_csv(path, dtype={"look": int, "digest": str, "outcome": str}, keep_default_na=False)
+            found = pd.read_csv(path, dtype=types, keep_default_na=False)
             earlier = list(zip(*(found[name].tolist() for name in LOOK_COLUMNS), strict=True))
         except (OSError, ValueError, KeyError) as error:
             why = " ".join(str(error).split())
             raise StoreError(f"{path}: cannot be read ({why}); remove it, and the first look is a new one") from error
-    number = next((n for n, known, _ in earlier if known == now), max((n for n, *_ in earlier), default=0) + 1)
+    if others := sorted({of for _, of, *_ in earlier} - {planned}):
+        raise StoreError(
+            f"{path}: counts looks of which {others[0]} were planned; set gate.looks: {others[0]} again, or remove the "
+            "file where a new version begins: looks that were not corrected for each other hold no error rate"
+        )
+    if planned is None:
+        return None
+    now = sha256(" ".join(_data(store, audit, model) for audit, model in known).encode()).hexdigest()[:16]
+    number = next((n for n, _, data, _ in earlier if data == now), max((n for n, *_ in earlier), default=0) + 1)
     return Look(number, planned, now, tuple(row for row in earlier if row[0] != number))
+
+
+def _data(store: Store, audit: str, model: str) -> str:
+    """Of the Scores of one result and of the features, which the gate reads."""
+    whole = sha256(digest(store, audit, model).encode())
+    for path in sorted(store.features_path(audit, model).glob("*.parquet")):
+        with path.open("rb") as file:
+            whole.update(file_digest(file, "sha256").digest())
+    return whole.hexdigest()
 
 
 def digest(store: Store, audit: str, model: str) -> str:

@@ -81,7 +81,7 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
         raise ParamsError(f"{params.path.name}: gate: no score is left to look at")
     known = {(one.audit, model) for one in pairs for model in (one.model, baseline) if model in params.models}
     digests = {(audit, model): outputs.digest(store, audit, model) for audit, model in sorted(known)}
-    look = outputs.look(store, settings.looks, list(digests.values())) if settings.looks else None
+    look = outputs.look(store, settings.looks, list(digests))
     decisions = decide(pairs, settings.looks or 1)
     if look and look.beyond:
         decisions = [replace(one, outcome=Outcome.INCONCLUSIVE, reason=look.beyond) for one in decisions]
