@@ -159,6 +159,14 @@ def test_a_bad_frame_is_refused_in_one_sentence_that_names_no_folder(
     assert sentence in said and "\n" not in said and "/tmp" not in said, said
 
 
+def test_a_missing_text_is_refused_with_what_an_empty_one_becomes_in_this_audit() -> None:
+    df = answers(answer=["a", None, *"cdabcd"])
+    with pytest.raises(NotebookError, match=r"which is an answer: all empty ones are one category, as published$"):
+        variety(df)
+    with pytest.raises(NotebookError, match=r"which is counted as missing by group$"):
+        markedness.marked_words(df, "answer", "race", "White")
+
+
 def test_what_is_no_frame_and_twice_named_columns_are_refused() -> None:
     with pytest.raises(NotebookError, match=r"^list is no DataFrame; make one with pandas\.DataFrame"):
         variety([{"answer": "a"}])  # type: ignore[arg-type]

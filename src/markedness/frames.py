@@ -22,6 +22,8 @@ MODEL = "texts"
 """The model that the texts of a frame are of; its file's stem is the cue where the frame has none, as for a corpus."""
 ONE_AXIS = ("guise", "annotation")
 """Audits whose groups are the values of one column."""
+EMPTY = {"homogeneity": "is an answer: all empty ones are one category, as published"}
+"""Audit -> what becomes of an empty answer, where it is not missing."""
 NESTED = (list, dict, tuple, set, bytes, np.ndarray)
 Groups = str | Sequence[str]
 Unmarked = str | Mapping[str, str]
@@ -67,7 +69,8 @@ def probability_of_differentiation(
     """Whether answers about marked groups vary less: the audit homogeneity.
 
     ``text``, ``cue`` and ``name`` are columns: the answer, the situation it is about, and the name that signals the
-    group, which is the cluster; an answer without a name is a cluster of its own. The rest is as in `marked_words`.
+    group, which is the cluster; an answer without a name is a cluster of its own. Empty answers are one category, as
+    published, and not missing. The rest is as in `marked_words`.
     """
     columns = {"cue": cue, "name": name}
     return _audited("homogeneity", df, groups, unmarked, {"text": text}, columns, seed, settings)
@@ -125,7 +128,8 @@ def _audited(
     if not named or len(set(named)) < len(named) or (len(named) > 1 and audit in ONE_AXIS):
         raise NotebookError(f"groups: name one column{'' if audit in ONE_AXIS else ', or several different ones'}")
     chosen = {**needed, **{ours: theirs for ours, theirs in optional.items() if theirs is not None}}
-    corpus = pd.DataFrame({ours: _cells(df, theirs, ours) for ours, theirs in chosen.items()})
+    empty = EMPTY.get(audit, "is counted as missing by group")
+    corpus = pd.DataFrame({ours: _cells(df, theirs, ours, empty) for ours, theirs in chosen.items()})
     values = {column: _cells(df, column, "groups") for column in named}
     axes = {
         axis or _axis_name(column, audit, place): _axis(column, cells, _unmarked_of(column, named, unmarked))
@@ -162,8 +166,11 @@ def _run(root: Path, audit: str, corpus: pd.DataFrame, content: Mapping[str, Any
     return result_of(result, {name: result.table(name) for name in result.tables}, notes)
 
 
-def _cells(df: pd.DataFrame, column: str, ours: str) -> pd.Series:
-    """A column as text, "" where it is missing; NotebookError where it is not there or no text."""
+def _cells(df: pd.DataFrame, column: str, ours: str, empty: str = "") -> pd.Series:
+    """A column as text, "" where it is missing; NotebookError where it is not there or no text.
+
+    ``empty``: what becomes of an empty answer.
+    """
     if column not in df:
         raise NotebookError(f"{ours}: the frame has no column '{column}'; it has {', '.join(map(str, df.columns))}")
     cells = df[column]
@@ -182,7 +189,7 @@ def _cells(df: pd.DataFrame, column: str, ours: str) -> pd.Series:
         raise NotebookError(
             f"{ours}: {int(missing.sum()):,} of {len(cells):,} cells of the column '{column}' are missing (first: row "
             f"{int(missing.argmax()) + 1}); leave these rows out (df.dropna(subset=['{column}'])), or write '' for an "
-            "empty answer, which is counted as missing by group"
+            f"empty answer, which {empty}"
         )
     try:
         return cells.map(str).mask(missing, "").astype("str")
