@@ -2,8 +2,8 @@
 
     python scripts/smallest_effects.py --audit homogeneity --draws 100
 
-To be run again when an audit's estimators or worlds change; tests/test_planning.py says when the file is out of date. The
-column simulated is then empty: scripts/simulate_plan.py --write fills it.
+To be run again when an audit's estimators or worlds change; tests/test_planning.py says when the file is out of date.
+Its column simulated is then empty: scripts/simulate_plan.py --write fills it.
 """
 
 from __future__ import annotations
