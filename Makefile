@@ -61,8 +61,10 @@ $(INSTALLED): pyproject.toml constraints.txt | check-machine
 	@echo "Installing into $(VENV) (about 3 GB, some minutes) ..."
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) --constraint constraints.txt || { \
-	  $(BIN)/python scripts/offered_pins.py constraints.txt > $(VENV)/offered.txt && \
-	  $(INSTALL) --constraint $(VENV)/offered.txt; } || { \
+	  for attempt in 1 2 3; do \
+	    $(BIN)/python scripts/offered_pins.py constraints.txt > $(VENV)/offered.txt && \
+	      $(INSTALL) --constraint $(VENV)/offered.txt && exit 0; \
+	  done; \
 	  echo "The installation failed, see above: the first one needs a package registry; after it everything works offline."; exit 1; }
 	touch $@
 
