@@ -183,6 +183,15 @@ def test_a_name_of_both_axes_is_refused_so_that_no_gap_is_turned_round() -> None
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("label", [-1, 2, 0.7, "hireable"])
+def test_label_that_is_neither_0_nor_1_is_refused_and_not_missing(label: object) -> None:
+    df = pd.DataFrame({"y": [0, label], "race": ["White", "Black"], "task": "hireable", "pair": "1"})
+    with pytest.raises(
+        NotebookError, match=rf"^label: row 2 of the column 'y' has '{label}'; a label is 1, 0 or empty"
+    ):
+        markedness.paired_gaps(df, "y", "race", "White", task="task", pair="pair")
+
+
 def test_labels_of_texts_in_two_dialects_are_compared_with_the_unmarked_one() -> None:
     pairs = [(pair, variety) for pair in range(8) for variety in ("SAE", "AAVE")]
     labels = pd.DataFrame({"y": [int(variety == "AAVE") for _, variety in pairs], "task": "angry"})

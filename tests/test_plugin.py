@@ -103,6 +103,7 @@ def test_generated_audit_passes_its_tests_as_generated_and_is_well_formed(
         ("My-Audit", "'My-Audit' cannot name an audit: use lower-case letters"),
         ("guise", "'guise' is an installed audit; choose another name"),
         ("models", "'models' is a key of params.yaml; choose another name"),
+        *((name, "is a word of Python or YAML, or a folder of results/") for name in ("no", "class", "literature")),
         ("coin", "is there already and not empty; name another folder, or remove it"),
     ],
 )

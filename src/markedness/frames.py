@@ -24,6 +24,7 @@ ONE_AXIS = ("guise", "annotation")
 """Audits whose groups are the values of one column."""
 EMPTY = {"homogeneity": "is an answer: all empty ones are one category, as published"}
 """Audit -> what becomes of an empty answer, where it is not missing."""
+LABELS = ("", "0", "1", "0.0", "1.0", "false", "true", "no", "yes")
 NESTED = (list, dict, tuple, set, bytes, np.ndarray)
 Groups = str | Sequence[str]
 Unmarked = str | Mapping[str, str]
@@ -192,11 +193,20 @@ def _cells(df: pd.DataFrame, column: str, ours: str, empty: str = "") -> pd.Seri
             f"empty answer, which {empty}"
         )
     try:
-        return cells.map(str).mask(missing, "").astype("str")
+        made = cells.map(str).mask(missing, "").astype("str")
     except UnicodeEncodeError as error:
         raise NotebookError(
             f"{ours}: the column '{column}' has half of a surrogate pair, which is no character; remove it"
         ) from error
+    unread = (
+        ~made.str.strip().str.lower().isin(LABELS).to_numpy(dtype=bool) if ours == "y" else np.zeros(len(made), bool)
+    )
+    if unread.any():
+        row = int(unread.argmax())
+        raise NotebookError(
+            f"label: row {row + 1} of the column '{column}' has '{made[row][:40]}'; a label is 1, 0 or empty (missing)"
+        )
+    return made
 
 
 def _axis_name(column: str, audit: str, place: int) -> str:

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import fields
 from importlib import resources
 from importlib.resources.abc import Traversable
+from keyword import iskeyword
 from pathlib import Path
+
+import yaml
 
 from markedness.audits import AUDITS
 from markedness.files import atomic
@@ -15,6 +18,8 @@ from markedness.params import Params, ParamsError
 
 KEYS = {"size", *(field.name for field in fields(Params))}
 """Keys of params.yaml, which has a block of the audit's name beside them."""
+RESULTS = ("compare", "gate", "headline", "literature")
+"""Names under results/ that are no audit's."""
 LONGEST = 40
 """Characters of an audit's name, which becomes a module, a folder and a column of tables."""
 
@@ -42,6 +47,8 @@ def new_audit(name: str, folder: Path) -> list[Path]:
         raise ScaffoldError(
             f"'{name}' is {'an installed audit' if name in AUDITS else 'a key of params.yaml'}; choose another name"
         )
+    if iskeyword(name) or yaml.safe_load(name) != name or name in RESULTS:
+        raise ScaffoldError(f"'{name}' is a word of Python or YAML, or a folder of results/; choose another name")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ScaffoldError(f"{folder}: is there already and not empty; name another folder, or remove it")
     written = []
