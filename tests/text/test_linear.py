@@ -251,6 +251,7 @@ READERS = {
 }  # fmt: skip
 
 ELSEWHERE = {
+    "scaffold.py:new_audit": "the name given to markedness init",
     "literature/numbers.py:OVER_ROWS": "data/published/numbers.csv",
     "literature/personas.py:_resilient": "names of groups",
     "tracking.py:_version": "names of models, and what changed in params.yaml",
