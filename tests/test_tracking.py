@@ -60,7 +60,10 @@ def _keep_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder whose mlflow.db exists, so that the schema is built once for the module."""
     root = tmp_path_factory.mktemp("study")
-    track([model_run(root)], root, "audits")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)  # of a test of another file
+        patch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
+        track([model_run(root)], root, "audits")
     return root
 
 
