@@ -121,8 +121,6 @@ def _sought(reached: Callable[[float], float], wanted: float, dial: Dial) -> flo
 def _write(dial: Dial, size: str, effect: float) -> None:
     path = AUDITS / dial.audit / "smallest_effects.csv"
     table = pd.read_csv(path)
-    if "simulated" not in table:
-        table["simulated"] = np.nan
     table.loc[table["size"].eq(size) & table["key"].eq(dial.key), "simulated"] = effect
     table.to_csv(path, index=False)
 

@@ -12,6 +12,7 @@ import pandas as pd
 import yaml
 
 from markedness import audits, params, pipeline
+from markedness.audits.annotation.language.judgments import binary
 from markedness.naming import axes_faults
 from markedness.notebook import AuditResult, NotebookError, result_of
 from markedness.records import AuditError, Axis, Value
@@ -24,7 +25,6 @@ ONE_AXIS = ("guise", "annotation")
 """Audits whose groups are the values of one column."""
 EMPTY = {"homogeneity": "is an answer: all empty ones are one category, as published"}
 """Audit -> what becomes of an empty answer, where it is not missing."""
-LABELS = ("", "0", "1", "0.0", "1.0", "false", "true", "no", "yes")
 NESTED = (list, dict, tuple, set, bytes, np.ndarray)
 Groups = str | Sequence[str]
 Unmarked = str | Mapping[str, str]
@@ -198,15 +198,18 @@ def _cells(df: pd.DataFrame, column: str, ours: str, empty: str = "") -> pd.Seri
         raise NotebookError(
             f"{ours}: the column '{column}' has half of a surrogate pair, which is no character; remove it"
         ) from error
-    unread = (
-        ~made.str.strip().str.lower().isin(LABELS).to_numpy(dtype=bool) if ours == "y" else np.zeros(len(made), bool)
-    )
-    if unread.any():
-        row = int(unread.argmax())
-        raise NotebookError(
-            f"label: row {row + 1} of the column '{column}' has '{made[row][:40]}'; a label is 1, 0 or empty (missing)"
-        )
+    if ours == "y":
+        _check_labels(made, column)
     return made
+
+
+def _check_labels(cells: pd.Series, column: str) -> None:
+    """Refuse what annotation would count as missing, as it is neither a judgment nor empty."""
+    for row, cell in enumerate(cells, start=1):
+        if cell.strip() and binary(cell) is None:
+            raise NotebookError(
+                f"label: row {row} of the column '{column}' has '{cell[:40]}'; a label is 1, 0 or empty (missing)"
+            )
 
 
 def _axis_name(column: str, audit: str, place: int) -> str:

@@ -202,7 +202,6 @@ def typical(audit: str, size: str) -> dict[str, Typical]:
     table = pd.read_csv(io.StringIO(text))
     table["clusters"] = table["clusters"].fillna("")
     names = [field.name for field in fields(Typical)]
-    table = table.reindex(columns=["size", *names])
     made = (Typical(*row) for row in table.loc[table["size"].eq(size), names].itertuples(index=False))
     return {one.key: one for one in made}
 
