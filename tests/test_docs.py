@@ -57,10 +57,18 @@ def test_every_page_of_the_navigation_is_made_or_written() -> None:
     assert "audits/{name}.md" in hooks
 
 
-def test_workflow_may_only_read_and_pins_every_action_by_commit() -> None:
-    text = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
-    workflow = yaml.safe_load(text)
+WORKFLOWS = [
+    *sorted((ROOT / ".github" / "workflows").glob("*.yml")),
+    ROOT / "src" / "markedness" / "templates" / "study" / ".github" / "workflows" / "study.yml.txt",
+]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflow_may_only_read_and_pins_every_action_by_commit(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert workflow["permissions"] == {"contents": "read"}
+    more = {name: job["permissions"] for name, job in workflow["jobs"].items() if "permissions" in job}
+    assert more == ({"publish": {"id-token": "write"}} if path.name == "release.yml" else {})
     used = [step["uses"] for job in workflow["jobs"].values() for step in job["steps"] if "uses" in step]
     assert used and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action) for action in used), used
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from markedness.audits import AUDITS, STAGES
 from markedness.gate_cli import gate
+from markedness.init_cli import init, upgrade
 from markedness.ledger_cli import ledger_app
 from markedness.lm.progress import tell
 from markedness.material_cli import corpora_app, model_app, names_app
@@ -37,6 +39,8 @@ app = typer.Typer(
 )
 app.add_typer(params_app, name="params")
 app.command()(gate)
+app.command()(init)
+app.command()(upgrade)
 app.add_typer(corpora_app, name="corpora")
 app.add_typer(model_app, name="model")
 app.add_typer(names_app, name="names")
@@ -68,21 +72,25 @@ def _options(
     pass
 
 
-def _load(path: Path, audit: str | None = None, model: str | None = None):  # type: ignore[no-untyped-def]
+def _load(path: Path, audit: str | None = None, model: str | None = None, stages: Sequence[str] = ()):  # type: ignore[no-untyped-def]
+    """The params; refuse to run stages whose code is not the one that the study names."""
     from markedness import params
+    from markedness.studies import check_code
 
     loaded = params.load(path)
     if audit is not None and audit not in AUDITS:
         raise params.ParamsError(f"'{audit}' is not an audit; known: {', '.join(AUDITS)}")
     if model is not None:
         loaded.model(model)
+    for stage in stages:
+        check_code(loaded.root, stage, audit or "")
     return loaded
 
 
 def _run(name: str, audit: str, named: str, model: str, path: Path) -> None:
     """One stage but generate."""
     audit = _one_audit(audit, named)
-    params = _load(path, audit, model)
+    params = _load(path, audit, model, [name])
     from markedness import pipeline
 
     pipeline.stage(name, params, audit, model)
@@ -108,7 +116,7 @@ def run(audit: Audit, model: Model, params: ParamsFile = DEFAULT, dry_run: DryRu
     if dry_run:
         _forecast(audit, model, params)
         return
-    loaded = _load(params, audit, model)
+    loaded = _load(params, audit, model, STAGES)
     from markedness import pipeline
 
     if not pipeline.run(loaded, audit, model):
@@ -133,7 +141,7 @@ def generate(
     if dry_run:
         _forecast(audit, model, params)
         return
-    loaded = _load(params, audit, model)
+    loaded = _load(params, audit, model, ["generate"])
     from markedness import pipeline
 
     counts = pipeline.stage("generate", loaded, audit, model)
@@ -167,7 +175,7 @@ def compare(
     params: ParamsFile = DEFAULT,
 ) -> None:
     """Compare every pair of models; with revisions, the same models at one and at the other."""
-    loaded = _load(params)
+    loaded = _load(params, stages=["compare"] if first is None else [])
     from markedness import pipeline, study
 
     pipeline.recover(loaded)
@@ -180,7 +188,7 @@ def compare(
 @app.command()
 def report(params: ParamsFile = DEFAULT) -> None:
     """Write reports/index.html and a stereotype card per model; they open from disk, without a network."""
-    loaded = _load(params)
+    loaded = _load(params, stages=["report"])
     from markedness import pipeline, study
 
     pipeline.recover(loaded)
@@ -203,7 +211,7 @@ def export(
 @app.command()
 def track(params: ParamsFile = DEFAULT) -> None:
     """Tell MLflow what is new: sqlite:///mlflow.db, or MLFLOW_TRACKING_URI."""
-    loaded = _load(params)
+    loaded = _load(params, stages=["track"])
     from markedness import pipeline, study
 
     pipeline.recover(loaded)
@@ -227,19 +235,6 @@ def replicate(
     made = study.replicate(loaded, first, second)
     if output is not None:
         Store(loaded.root).write_csv(output, made.table)
-
-
-@app.command()
-def init(
-    audit: Annotated[str, typer.Option("--audit", help="Name of the new audit.")],
-    folder: Annotated[Path | None, typer.Argument(help="Of its package; AUDIT-audit when left out.")] = None,
-) -> None:
-    """Set up a package for an audit of your own: a spec, a card, stages, controls, and tests that pass as generated."""
-    from markedness.scaffold import new_audit
-
-    place = folder or Path(f"{audit}-audit")
-    written = new_audit(audit, place)
-    tell(f"{audit}: {len(written)} files in {place}; now, in that folder: pip install --editable '.[test]' and pytest")
 
 
 @app.command("doctor")

@@ -36,5 +36,8 @@ def resolve(params: ParamsFile = Path("params.yaml")) -> None:
     """Write what each audit asks, once its size has filled in what its generate block leaves out: data/settings."""
     from markedness.params import load
     from markedness.pipeline import write_settings
+    from markedness.studies import check_code
 
-    write_settings(load(params))
+    loaded = load(params)
+    check_code(loaded.root, "settings")
+    write_settings(loaded)

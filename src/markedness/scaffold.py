@@ -49,15 +49,29 @@ def new_audit(name: str, folder: Path) -> list[Path]:
         )
     if iskeyword(name) or yaml.safe_load(name) != name or name in RESULTS:
         raise ScaffoldError(f"'{name}' is a word of Python or YAML, or a folder of results/; choose another name")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ScaffoldError(f"{folder}: is there already and not empty; name another folder, or remove it")
+    refuse_used(folder)
     written = []
-    for place, text in _files(resources.files("markedness") / "templates" / "audit", ""):
+    for place, text in template("audit"):
         path = folder / place.replace("NAME", name)
         with atomic(path) as part:
             part.write_text(text.replace("NAME", name), encoding="utf-8")
         written.append(path)
     return sorted(written)
+
+
+def refuse_used(folder: Path) -> None:
+    """Refuse a folder that has anything in it, and a path that can be none."""
+    try:
+        used = folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir())))
+    except (OSError, ValueError) as error:
+        raise ScaffoldError(f"{str(folder)[:200]}: cannot be a folder ({error}); name another") from error
+    if used:
+        raise ScaffoldError(f"{folder}: is there already and not empty; name another folder, or remove it")
+
+
+def template(name: str) -> Iterator[tuple[str, str]]:
+    """Path and text of every file of a template."""
+    return _files(resources.files("markedness") / "templates" / name, "")
 
 
 def _files(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:

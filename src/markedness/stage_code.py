@@ -177,6 +177,7 @@ def _by_audit(stage: str) -> dict[str, str]:
     return {audit: code_hash(stage, audit) for audit in AUDITS}
 
 
+@cache
 def code_hash(stage: str, audit: str = "") -> str:
     """The hash of the code of one stage, of one audit where each audit has a stage of its own."""
     files = {_place(path): path for path in shared_code(stage)}

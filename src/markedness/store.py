@@ -23,7 +23,8 @@ from markedness.records import Columns, Features, Unsupported
 from markedness.working_tree import main_tree, state_folder
 
 _PACKAGE = Path(__file__).parent
-_PACKAGED_STIMULI = (_PACKAGE / "_stimuli", _PACKAGE.parents[1] / "data" / "stimuli")
+SHIPPED = _PACKAGE / "_study" if (_PACKAGE / "_study").is_dir() else _PACKAGE.parents[1]
+"""The study that comes with the package, for `markedness init`; in a clone, the clone."""
 
 UNSUPPORTED_FILE = "unsupported.json"
 NOTES_FILE = "notes.json"
@@ -198,7 +199,7 @@ class Store:
     def published(self, name: str) -> Path:
         """A file of printed numbers, of the study or of the package; StoreError when neither has it."""
         place = Path("data", "published", name)
-        for folder in (self.root, _PACKAGE.parents[1]):
+        for folder in (self.root, SHIPPED):
             if (folder / place).is_file():
                 return folder / place
         raise StoreError(f"{place}: not there; it comes with the repository (git checkout {place.parent})")
@@ -312,8 +313,7 @@ class FolderStimuli:
     def path(self, name: str) -> Path:
         """Where a stimulus file lies; StoreError names every place that was looked at."""
         places = [self.root / "data" / "stimuli" / self.audit / name, self.root / name]
-        places += [folder / self.audit / name for folder in _PACKAGED_STIMULI]
-        for place in places:
+        for place in (*places, Store(SHIPPED).stimuli_folder(self.audit) / name):
             if place.is_file():
                 return place
         raise StoreError(

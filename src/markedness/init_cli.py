@@ -1,0 +1,63 @@
+"""`markedness init | upgrade`: set up a study or a package for an audit, and take a study to another version."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from markedness.lm.progress import tell
+
+
+def init(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Of the study; with --audit, of the package, AUDIT-audit when left out.")
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(help="embedded: a small model that needs no key; api: a server; texts: texts that exist."),
+    ] = None,
+    audit: Annotated[
+        str | None, typer.Option("--audit", help="Name of a new audit: write a package for it, not a study.")
+    ] = None,
+) -> None:
+    """Set up a study in a new folder, or a package for an audit of your own."""
+    if audit is not None and template is None:
+        _audit(audit, folder)
+        return
+    if audit is not None:
+        raise typer.BadParameter("--template is of a study, --audit of a package; give one of them")
+    if folder is None:
+        raise typer.BadParameter("name the folder of the new study: 'markedness init my-study'")
+    from markedness.studies import new_study
+
+    written, repository = new_study(folder, template or "embedded")
+    tell(f"{folder}: {len(written)} files; template {template or 'embedded'}; README.md there says how to go on")
+    if not repository:
+        tell("git is missing or refused the folder: DVC needs it; install it and run 'git init' in the folder first")
+    tell(f"now: cd {shlex.quote(str(folder))} && dvc repro")
+
+
+def _audit(name: str, folder: Path | None) -> None:
+    from markedness.scaffold import new_audit
+
+    place = folder or Path(f"{name}-audit")
+    written = new_audit(name, place)
+    tell(f"{name}: {len(written)} files in {place}; now, in that folder: pip install --editable '.[test]' and pytest")
+
+
+def upgrade(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would rerun; write nothing.")] = False,
+    params: Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")] = Path(
+        "params.yaml"
+    ),
+) -> None:
+    """Take a study that `markedness init` made to the installed version, and say which stages that reruns."""
+    from markedness.params import load
+    from markedness.studies import upgrade as upgraded
+
+    loaded = load(params)
+    for line in upgraded(loaded.root, loaded.audits, write=not dry_run).sentences(dry_run):
+        tell(line)
