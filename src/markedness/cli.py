@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from markedness.audits import AUDITS, STAGES
+from markedness.export_cli import export_app
 from markedness.gate_cli import gate
 from markedness.init_cli import init, upgrade
 from markedness.ledger_cli import ledger_app
@@ -41,6 +42,7 @@ app.add_typer(params_app, name="params")
 app.command()(gate)
 app.command()(init)
 app.command()(upgrade)
+app.add_typer(export_app, name="export")
 app.add_typer(corpora_app, name="corpora")
 app.add_typer(model_app, name="model")
 app.add_typer(names_app, name="names")
@@ -193,19 +195,6 @@ def report(params: ParamsFile = DEFAULT) -> None:
 
     pipeline.recover(loaded)
     study.report(loaded)
-
-
-@app.command()
-def export(
-    folder: Annotated[Path, typer.Argument(help="Where to: <folder>/<audit>/<model>/.")] = Path("paper"),
-    params: ParamsFile = DEFAULT,
-) -> None:
-    """Write tables as LaTeX and Markdown and figures as PDF and SVG, for a paper."""
-    loaded = _load(params)
-    from markedness import pipeline, study
-
-    pipeline.recover(loaded)
-    study.export(loaded, folder)
 
 
 @app.command()

@@ -145,6 +145,8 @@ class AuditSpec:
     """Tables over the versions of a model."""
     examples_ref: str | None = None
     """The texts that drive the leading score, from responses, features, results and the params of evaluate."""
+    asks_again: bool = False
+    """Whether later questions depend on the answers to earlier ones."""
     has_sizes: bool = False
     """Whether there is a sizes.yaml beside card.yaml: size -> what it sets in the generate block."""
 

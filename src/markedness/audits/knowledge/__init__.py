@@ -30,6 +30,7 @@ SPEC = AuditSpec(
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
     examples_ref="examples:examples",
+    asks_again=True,
     has_sizes=True,
     complete_corpus_ref="generate:complete_corpus",
     featurize_scored_ref="featurize:featurize",

@@ -1,0 +1,56 @@
+"""`markedness export`: tables and figures for a paper, questions for other runners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
+DEFAULT = Path("params.yaml")
+
+
+class _TablesUnlessNamed(TyperGroup):
+    """`markedness export [FOLDER]` is `markedness export tables [FOLDER]`."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        named = args and (args[0] in self.commands or args[0] == "--help")
+        return super().parse_args(ctx, args if named else ["tables", *args])
+
+
+export_app = typer.Typer(
+    cls=_TablesUnlessNamed, help="Tables and figures for a paper, where nothing else is named; questions for others."
+)
+
+
+@export_app.command("tables")
+def tables(
+    folder: Annotated[Path, typer.Argument(help="Where to: <folder>/<audit>/<model>/.")] = Path("paper"),
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Write tables as LaTeX and Markdown and figures as PDF and SVG, for a paper."""
+    from markedness import pipeline, study
+    from markedness.params import load
+
+    loaded = load(params)
+    pipeline.recover(loaded)
+    study.export(loaded, folder)
+
+
+@export_app.command("stimuli")
+def stimuli(
+    audit: Annotated[str, typer.Argument(help="Whose questions.")],
+    folder: Annotated[Path, typer.Argument(help="Where to: <folder>/<audit>.jsonl.")] = Path("stimuli"),
+    base: Annotated[bool, typer.Option("--base", help="For a base model: texts to continue, not turns.")] = False,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Write an audit's questions as JSON Lines and as a task of Inspect; asks nothing."""
+    from markedness.params import ParamsError, load
+    from markedness.runners import export_stimuli
+
+    loaded = load(params)
+    if audit not in loaded.audits:
+        raise ParamsError(f"'{audit}' is none of the audits of {params}: {', '.join(loaded.audits)}")
+    export_stimuli(loaded, audit, folder, base)
