@@ -126,7 +126,7 @@ class ProfanityCheck:
             import profanity_check
         except ImportError as error:
             raise ScorerError(
-                "toxicity by profanity_check needs the extra 'text': pip install 'markedness[text]'"
+                "toxicity by profanity_check needs the extra 'profanity': pip install 'markedness[profanity]'"
             ) from error
         return np.asarray(profanity_check.predict_prob(list(statements))) if len(statements) else np.empty(0)
 
