@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from tests.cells import number
 
 from markedness.audits.homogeneity.estimators.meta_analysis import random_effects, reml_tau2
+from markedness.audits.homogeneity.estimators.published import published_meta_analysis
 
 
 def test_random_effects_equal_errors_reduce_to_the_variance_of_the_effects() -> None:
@@ -63,3 +66,16 @@ def test_random_effects_leaves_out_missing_and_handles_none_and_one() -> None:
 def test_random_effects_error_of_zero_says_so() -> None:
     with pytest.raises(ValueError, match="positive"):
         random_effects([1, 2], [0.0, 0.1])
+
+
+def test_published_meta_analysis_q_does_not_depend_on_the_confidence_level() -> None:
+    # d of 0, 1 and 2 with a standard error of 0.5: Q = (1 + 0 + 1) / 0.25 = 8, whatever the level of the intervals.
+    found = {}
+    for level, z in ((0.95, 1.96), (0.8, 1.281552)):
+        about = {"comparison": "a v. b", "axis": "x", "group": "b", "reference": "a"}
+        effects = pd.DataFrame({"d": [0.0, 1.0, 2.0]}).assign(**about)
+        effects = effects.assign(ci_low=effects["d"] - 0.5 * z, ci_high=effects["d"] + 0.5 * z)
+        found[level] = number(published_meta_analysis(effects, level), 0, "cochran_q")
+
+    assert found[0.95] == pytest.approx(8)
+    assert found[0.8] == pytest.approx(8, rel=1e-4)

@@ -112,18 +112,22 @@ def published_effects(
 def published_meta_analysis(effects: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
     """Effects of each comparison pooled over cues (section 2.5, table 2).
 
-    The standard error of d is the width of its published interval over 3.92, whatever the confidence level.
+    The standard error of d is the width of its published interval over 3.92; at another confidence level than 95 %,
+    over what 3.92 is there, so that Cochran's Q does not depend on the level.
 
     Returns
     -------
     DataFrame
         comparison, d (the pooled effect), the other numbers of `Pooled`, axis, group, reference.
     """
+    from scipy.stats import norm
+
     if effects.empty:
         return pd.DataFrame()
+    width = 3.92 * norm.ppf((1 + confidence_level) / 2) / norm.ppf((1 + 0.95) / 2)
     rows = []
     for comparison, own in effects.groupby("comparison", sort=False):
-        pooled = random_effects(own["d"], (own["ci_high"] - own["ci_low"]) / 3.92, confidence_level)
+        pooled = random_effects(own["d"], (own["ci_high"] - own["ci_low"]) / width, confidence_level)
         about = {name: own[name].iloc[0] for name in ("axis", "group", "reference")}
         rows.append({"comparison": comparison, **pooled._asdict(), **about})
     return pd.DataFrame(rows).rename(columns={"estimate": "d"}).drop(columns="standard_error")
