@@ -285,7 +285,7 @@ class ScriptedModel(ModelConfig):
 
     backend: Literal["scripted"]
     rule: Literal["none", "planted"] = "none"
-    """none: as varied as a model, but blind to the group; planted: a known stereotype."""
+    """none: answers vary, but are blind to the group; planted: a known stereotype."""
     seed: int = Field(default=0, ge=-LARGEST_SEED, le=LARGEST_SEED)
     """Another seed is another draw of the same rule."""
     strength: float = Field(default=1.0, ge=0)

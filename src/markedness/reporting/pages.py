@@ -56,7 +56,7 @@ def lead(pages: Pages, model: str) -> str:
     config = pages.models[model]
     if isinstance(config, ScriptedModel):
         known = {
-            "none": "as varied as one, but blind to the group. It shows what nothing looks like.",
+            "none": "its answers vary, but are blind to the group. It shows what nothing looks like.",
             "planted": "it follows a known stereotype. It shows what something looks like.",
         }
         return f"A control, not a language model: {known.get(config.rule, 'its answers follow a rule.')}"
