@@ -19,7 +19,7 @@ from tests.lm.logs.questions import answer, questions
 
 from markedness import pipeline
 from markedness.audits import STAGES
-from markedness.lm import corpus, logs
+from markedness.lm import corpus, log_rows, logs
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
 from markedness.params import load
@@ -134,7 +134,7 @@ def test_read_log_of_inspect_with_several_choices_reads_each(tmp_path: Path) -> 
     output["choices"].append({**output["choices"][0], "stop_reason": "content_filter"})
     (tmp_path / "inspect.json").write_text(json.dumps(log))
     rows = read("inspect", "inspect.json", tmp_path).rows
-    assert len(rows) == 25 and rows["error"].tolist()[1] == logs.FILTERED and pd.isna(rows["text"][1])
+    assert len(rows) == 25 and rows["error"].tolist()[1] == log_rows.FILTERED and pd.isna(rows["text"][1])
 
 
 def test_read_log_of_edsl_with_several_questions_takes_the_one_that_is_named(tmp_path: Path) -> None:
@@ -145,6 +145,104 @@ def test_read_log_of_edsl_with_several_questions_takes_the_one_that_is_named(tmp
     assert "has no column 'text'; it has answer.mood, answer.persona, scenario.question" in said
     rows = read("edsl", "edsl.jsonl", tmp_path, columns={"text": "answer.persona"}).rows
     assert len(rows) == 24 and rows["text"].notna().sum() == 23
+
+
+# ---------------------------------------------------------------- several logs, and answers that stand in them twice
+
+
+@pytest.mark.parametrize(("kind", "path"), FILES)
+def test_read_logs_of_which_one_is_a_copy_counts_each_answer_once(tmp_path: Path, kind: str, path: str) -> None:
+    for name in LOGS.glob(path):
+        shutil.copy(name, tmp_path / f"a_{name.name}")
+        shutil.copy(name, tmp_path / f"b_{name.name}")
+    shutil.copy(LOGS / "openai_batch_requests.jsonl", tmp_path)
+    once = read(kind, path)
+    twice = read(kind, f"[ab]_{path}", tmp_path)
+    assert list(twice.rows["text"].dropna()) == list(once.rows["text"].dropna())
+    assert twice.rows["error"].notna().sum() == once.rows["error"].notna().sum()
+    found = 24 - (kind == "openai_batch")  # rows; of the batch none is missing: the error file answers its request
+    assert f"note: {found} answers stand in the log more than once; each is counted once" in twice.summary(
+        twice.rows["group"], AXES
+    )
+
+
+def test_read_log_of_an_inspect_retry_leaves_out_the_failure_that_was_answered_later(tmp_path: Path) -> None:
+    log = json.loads((LOGS / "inspect.json").read_text())
+    (tmp_path / "1.json").write_text(json.dumps(log))
+    failed = next(sample for sample in log["samples"] if sample.get("error"))
+    answered = next(sample for sample in log["samples"] if not sample.get("error"))
+    for key in ("output", "error"):
+        failed[key] = answered.get(key)
+    failed["uuid"] = "another"
+    (tmp_path / "2.json").write_text(json.dumps(log))
+    found = read("inspect", "[12].json", tmp_path)
+    assert len(found.rows) == 24 and found.rows["error"].notna().sum() == 1
+    assert "failures that were answered in another line or log (1) are left out" in found.notes
+
+
+def test_read_log_of_a_batch_leaves_out_the_failure_that_was_answered_later(tmp_path: Path) -> None:
+    for name in LOGS.glob("openai_batch_*"):
+        shutil.copy(name, tmp_path)
+    first = json.loads((LOGS / "openai_batch_output.jsonl").read_text().splitlines()[0])
+    failure = json.loads((LOGS / "openai_batch_errors.jsonl").read_text()) | {"custom_id": first["custom_id"]}
+    (tmp_path / "openai_batch_e2.jsonl").write_text(json.dumps(failure))
+    rows = read("openai_batch", "openai_batch_[oe]*.jsonl", tmp_path).rows
+    assert len(rows) == 23 and rows["error"].notna().sum() == 1
+
+
+def test_read_log_of_inspect_counts_an_invalidated_sample_as_failed(tmp_path: Path) -> None:
+    log = json.loads((LOGS / "inspect.json").read_text())
+    log["samples"][0]["invalidation"] = {"timestamp": "2026-01-01T00:00:00+00:00", "author": "a", "reason": "a leak"}
+    log["invalidated"] = True
+    (tmp_path / "inspect.json").write_text(json.dumps(log))
+    rows = read("inspect", "inspect.json", tmp_path).rows
+    assert rows["error"].tolist()[0] == "the sample was invalidated: a leak" and pd.isna(rows["text"][0])
+
+
+def _renamed(kind: str, name: str, folder: Path) -> None:
+    """A copy of a log in which every second answer is another model's."""
+    lines = (LOGS / name).read_text().splitlines()
+    if kind == "inspect":
+        log = json.loads((LOGS / name).read_text())
+        for sample in log["samples"][::2]:
+            sample["output"]["model"] = "other/gpt"
+        lines = [json.dumps(log)]
+    else:
+        theirs = {"edsl": '"model": "test"', "openai_batch": '"model": "test-model-served"'}[kind]
+        assert theirs in lines[-1]
+        lines = [line.replace(theirs, '"model": "other"') if n % 2 else line for n, line in enumerate(lines)]
+    (folder / name).write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("inspect", "inspect.json"), ("edsl", "edsl.jsonl"), ("openai_batch", "openai_batch_output.jsonl")],
+)
+def test_read_log_with_answers_of_two_models_is_refused(tmp_path: Path, kind: str, name: str) -> None:
+    shutil.copy(LOGS / "openai_batch_requests.jsonl", tmp_path)
+    _renamed(kind, name, tmp_path)
+    said = refusal(kind, name, tmp_path)
+    assert "models.m.personas.path: the answers are of 2 models (" in said and "other" in said
+
+
+def test_read_log_with_two_versions_of_a_model_names_them(tmp_path: Path) -> None:
+    log = json.loads((LOGS / "inspect.json").read_text())
+    for sample in log["samples"][::2]:
+        sample["output"]["model"] = "mockllm/model-2026-01-01"
+    (tmp_path / "inspect.json").write_text(json.dumps(log))
+    assert any(
+        note.startswith("the log reports 2 names of the model: ")
+        for note in read("inspect", "inspect.json", tmp_path).notes
+    )
+
+
+def test_read_logs_of_lm_eval_from_two_folders_says_that_they_name_no_model(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        text = (LOGS / "lm_eval.jsonl").read_text()
+        (tmp_path / name / "samples.jsonl").write_text(text if name == "a" else text.replace("lol", "lot"))
+    notes = read("lm_eval", "*/samples.jsonl", tmp_path).notes
+    assert any("do not say which model answered, and these lie in 2 folders (a, b)" in note for note in notes)
 
 
 # ---------------------------------------------------------------- cells that are no text

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
 from markedness.lm.corpus_files import matching, read_cells
+from markedness.lm.log_rows import together
 from markedness.lm.logs import batch_requests, read_log, unanswered
 from markedness.lm.mapping import Sources, spellings, unused_codes
 from markedness.lm.paths import fields, with_paths
@@ -152,7 +153,14 @@ def _tables(
         missing = unanswered(requests, [log.table for log in logs])
         if len(missing.table):
             files, logs = (*files, root / str(source.requests)), [*logs, missing]
-        tables, notes = [log.table for log in logs], [note for log in logs for note in log.notes]
+        tables, notes = together(logs, where)
+        if source.format == "lm_eval" and len(folders := {path.parent.name for path in files}) > 1:
+            notes.append(
+                f"lm-eval's samples do not say which model answered, and these lie in {len(folders)} folders "
+                f"({', '.join(sorted(folders)[:5])}); read those of one model"
+            )
+        of_use = [place for place, table in enumerate(tables) if len(table) or not len(logs[place].table)]
+        files, tables = tuple(files[place] for place in of_use), [tables[place] for place in of_use]
     return files, [with_paths(table, wanted) for table in tables], tuple(notes)
 
 

@@ -7,6 +7,8 @@ A row is one answer: a sample with several choices or draws has several rows. A 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import json
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -16,29 +18,15 @@ from typing import IO, Any
 import pandas as pd
 
 from markedness.lm.base import ModelError
-from markedness.lm.corpus_files import as_table, json_lines, json_value
+from markedness.lm.corpus_files import json_lines, json_value
+from markedness.lm.log_rows import ANSWERED, FAILED, MODEL, SAME, Answers, Row, answer, items, mapping
 
-Row = dict[str, Any]
-OURS = ("text", "prompt", "finish_reason", "error")
-"""Columns that every format fills; lm_eval has candidate and log_prob in place of text where candidates were scored."""
 LARGEST = 2**30
 """Bytes of an unpacked log or of a sample in it: a small archive can unpack to more than any memory."""
-FILTERED = "content filter: the server withheld the answer"
-CUT_OFF = {"max_tokens": "length", "model_length": "length"}
-"""Stop reasons of Inspect by the word that OpenAI's servers have for them."""
 INSPECT_MISSING = (
     "format: inspect needs the package inspect_ai; install it with pip install 'markedness[inspect]', or export the "
     "log as JSON Lines and leave format out"
 )
-
-
-class Answers:
-    """The rows of one log, and what its reader must know of it as a whole."""
-
-    def __init__(self, rows: Iterable[Row], notes: Iterable[str] = ()) -> None:
-        self.table = as_table(list(rows))
-        self.notes = tuple(notes)
-        """Sentences, such as how many samples an interrupted run lacks."""
 
 
 def read_log(path: Path, kind: str, requests: dict[str, Row], whole: bool, where: str) -> Answers:
@@ -79,24 +67,6 @@ def read_log(path: Path, kind: str, requests: dict[str, Row], whole: bool, where
         raise ModelError(f"{where}.path: {path} cannot be read as {kind}: {reason}; get or export it again") from error
 
 
-def _answer(text: object, prompt: object, finish_reason: object = None, error: object = None) -> Row:
-    """Our columns of one answer; an answer that a filter withheld, and none at all, are failures with a reason."""
-    reason = CUT_OFF.get(str(finish_reason), finish_reason)
-    if reason == "content_filter":
-        text, error = None, error or FILTERED
-    elif text is None and error is None:
-        error = f"the log has no answer (finish reason {reason})"
-    return dict(zip(OURS, (None if error else text, prompt, reason, error), strict=True))
-
-
-def _mapping(cell: object) -> Row:
-    return cell if isinstance(cell, dict) else {}
-
-
-def _items(cell: object) -> list[Any]:
-    return cell if isinstance(cell, list) else []
-
-
 # ---------------------------------------------------------------- Inspect
 
 
@@ -112,7 +82,8 @@ def _inspect(path: Path, whole: bool, where: str) -> Answers:
     try:
         header = read_eval_log(str(path), header_only=True)
         samples = read_eval_log_samples(str(path), all_samples_required=False, resolve_attachments=True)
-        rows = [row for sample in samples for row in _inspect_sample(sample, whole)]
+        task = header.eval.task_id  # the same in a log of a retry, which has the samples that failed under new names
+        rows = [row for sample in samples for row in _inspect_sample(sample, task, whole)]
     except Exception as error:  # whatever inspect_ai, pydantic and the archive's readers raise
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise ValueError(reason) from error
@@ -139,19 +110,27 @@ def _check_json(path: Path) -> None:
                     json_value(_unpacked(part))
 
 
-def _inspect_sample(sample: Any, whole: bool) -> Iterator[Row]:
+def _inspect_sample(sample: Any, task: str, whole: bool) -> Iterator[Row]:
     record: Row = json_value(sample.model_dump_json(exclude={"events", "store", "attachments", "error"}))
     record = {"metadata": record.pop("metadata", None), **record}  # first, as messages name columns in their order
     prompt = sample.input
     if not isinstance(prompt, str):
         prompt = "\n\n".join(message.text for message in prompt if message.role == "user")
+    asked = (task, sample.id, sample.epoch)
     error = sample.error.message if sample.error is not None else None
+    if sample.invalidation is not None:
+        error = f"the sample was invalidated: {sample.invalidation.reason or 'no reason given'}"
     choices = list(sample.output.choices) if error is None else []
-    for choice in choices[: None if whole else 1]:
-        yield record | _answer(choice.message.text, prompt, choice.stop_reason)
+    for place, choice in enumerate(choices[: None if whole else 1]):
+        known = {SAME: sample.uuid and (sample.uuid, place), MODEL: sample.output.model or None, ANSWERED: asked}
+        yield record | answer(choice.message.text, prompt, choice.stop_reason) | known
     if not choices:
         stopped = f"the sample was stopped by its {sample.limit.type} limit" if sample.limit is not None else None
-        yield record | _answer(None, prompt, None, error or stopped)
+        yield (
+            record
+            | answer(None, prompt, None, error or stopped)
+            | {SAME: sample.uuid and (sample.uuid, 0), FAILED: asked}
+        )
 
 
 # ---------------------------------------------------------------- lm-evaluation-harness
@@ -159,7 +138,8 @@ def _inspect_sample(sample: Any, whole: bool) -> Iterator[Row]:
 
 def _lm_eval(path: Path, whole: bool, where: str) -> Iterator[Row]:
     """Every draw before its filters, once; of a task that scores candidates, every candidate."""
-    rows = _lines(path.read_bytes(), path, where)
+    content = path.read_bytes()
+    rows, whose = _lines(content, path, where), hashlib.sha256(content).hexdigest()
     if strange := next((number for number, row in enumerate(rows, 1) if not {"doc", "resps"} <= row.keys()), None):
         raise ValueError(
             f"row {strange} has no doc and resps; name the samples_*.jsonl that lm-eval writes with --log_samples"
@@ -170,27 +150,30 @@ def _lm_eval(path: Path, whole: bool, where: str) -> Iterator[Row]:
             f"{where}.columns.text: {path} has each answer once for each of the filters {', '.join(filters)}; leave "
             "text out of columns to read the answers as they were generated"
         )
-    for row in (row for row in rows if str(row.get("filter")) == filters[0]):
+    for line, row in enumerate(rows):
+        if str(row.get("filter")) != filters[0]:
+            continue
         arguments = _arguments(row.get("arguments"))
         prompt = arguments[0][0] if arguments and arguments[0] else None
         if not whole:
-            yield row | {"prompt": prompt}
+            yield row | {"prompt": prompt, SAME: (whose, line)}
             continue
-        for number, draws in enumerate(_items(row["resps"])):
-            for draw in _items(draws) or [None]:
+        for number, draws in enumerate(items(row["resps"])):
+            for place, draw in enumerate(items(draws) or [None]):
+                same = {SAME: (whose, line, number, place)}  # a draw has no name: a copy of the file is the same
                 if isinstance(draw, list):  # a log-likelihood, and whether the candidate is the likeliest
                     candidate = arguments[number][1] if number < len(arguments) and len(arguments[number]) > 1 else None
                     candidate = candidate.strip() if isinstance(candidate, str) else candidate
-                    yield row | {"prompt": prompt, "candidate": candidate, "log_prob": draw[0] if draw else None}
+                    yield row | {"prompt": prompt, "candidate": candidate, "log_prob": draw[0] if draw else None} | same
                 else:
-                    yield row | _answer(draw, prompt)
+                    yield row | answer(draw, prompt) | same
 
 
 def _arguments(cell: object) -> list[list[Any]]:
     """Arguments of each request: {gen_args_0: {arg_0: ...}}, or a list of lists in older versions."""
     if isinstance(cell, dict):
         return [list(one.values()) for one in cell.values() if isinstance(one, dict)]
-    return [one for one in _items(cell) if isinstance(one, list)]
+    return [one for one in items(cell) if isinstance(one, list)]
 
 
 # ---------------------------------------------------------------- EDSL
@@ -201,7 +184,7 @@ def _edsl(path: Path, where: str) -> Iterator[Row]:
     name = path.name.lower()
     if name.endswith((".json", ".json.gz")):
         with gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
-            content = _mapping(json_value(_unpacked(file)))
+            content = mapping(json_value(_unpacked(file)))
         kind, records = content.get("edsl_class_name"), content.get("data")
     elif name.endswith((".jsonl", ".ep")):
         if name.endswith(".ep"):
@@ -227,17 +210,16 @@ def _edsl(path: Path, where: str) -> Iterator[Row]:
 
 def _edsl_row(record: Row) -> Row:
     """One result; ours are its answer and prompt where it has one question."""
-    agent, model = _mapping(record.get("agent")), _mapping(record.get("model"))
+    agent, model = mapping(record.get("agent")), mapping(record.get("model"))
     parts: dict[str, Row] = {
         "answer": record["answer"],
-        "scenario": _mapping(record.get("scenario")),
-        "agent": {"agent_name": agent.get("name"), **_mapping(agent.get("traits"))},
-        "model": {**_mapping(model.get("parameters")), "model": model.get("model")},
+        "scenario": mapping(record.get("scenario")),
+        "agent": {"agent_name": agent.get("name"), **mapping(agent.get("traits"))},
+        "model": {**mapping(model.get("parameters")), "model": model.get("model")},
         "prompt": {
-            key: one.get("text") if isinstance(one, dict) else one
-            for key, one in _mapping(record.get("prompt")).items()
+            key: one.get("text") if isinstance(one, dict) else one for key, one in mapping(record.get("prompt")).items()
         },
-        "comment": _mapping(record.get("comments_dict")),
+        "comment": mapping(record.get("comments_dict")),
         "iteration": {"iteration": record.get("iteration")},
     }
     row = {
@@ -248,8 +230,12 @@ def _edsl_row(record: Row) -> Row:
     }
     if len(record["answer"]) == 1:
         (question, text), = record["answer"].items()  # fmt: skip
-        row |= _answer(text, parts["prompt"].get(f"{question}_user_prompt"))
-    return row
+        row |= answer(text, parts["prompt"].get(f"{question}_user_prompt"))
+    return row | {SAME: _digest(record), MODEL: model.get("model")}
+
+
+def _digest(row: Row) -> str:
+    return hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
 
 
 def _lines(content: bytes, path: Path, where: str) -> list[Row]:
@@ -286,7 +272,7 @@ def unanswered(requests: dict[str, Row], answered: Iterable[pd.DataFrame]) -> An
     """Requests that no output or error file has a line of, as failures."""
     seen = {str(key) for table in answered if "custom_id" in table for key in table["custom_id"]}
     return Answers(
-        {"custom_id": key, "request": row} | _answer(None, _asked(row), None, "the batch's files have no answer")
+        {"custom_id": key, "request": row} | answer(None, _asked(row), None, "the batch's files have no answer")
         for key, row in requests.items()
         if key not in seen
     )
@@ -294,11 +280,11 @@ def unanswered(requests: dict[str, Row], answered: Iterable[pd.DataFrame]) -> An
 
 def _asked(request: Row) -> str | None:
     """What was asked, of a chat, plain or responses request."""
-    body = _mapping(request.get("body"))
+    body = mapping(request.get("body"))
     asked = next((body[key] for key in ("messages", "prompt", "input") if body.get(key)), None)
     if isinstance(asked, str):
         return asked
-    users = [_mapping(one) for one in _items(asked)]
+    users = [mapping(one) for one in items(asked)]
     return "\n\n".join(_text(one.get("content")) or "" for one in users if one.get("role") == "user") or None
 
 
@@ -306,7 +292,7 @@ def _text(content: object) -> str | None:
     """A message's content: a text, or parts of which those that are text are joined."""
     if isinstance(content, str):
         return content
-    parts = [_mapping(part).get("text") for part in _items(content)]
+    parts = [mapping(part).get("text") for part in items(content)]
     return "".join(part for part in parts if isinstance(part, str)) or None
 
 
@@ -314,32 +300,34 @@ def _openai_batch(path: Path, requests: dict[str, Row], whole: bool, where: str)
     """Every choice of each line of an output or error file."""
     rows = _lines(path.read_bytes(), path, where)
     for number, row in enumerate(rows, start=1):
-        key, response = row.get("custom_id"), _mapping(row.get("response"))
+        key, response = row.get("custom_id"), mapping(row.get("response"))
         if not isinstance(key, str) or not (response or isinstance(row.get("error"), dict)):
             raise ValueError(f"row {number} has no custom_id with a response or an error; name an output of the batch")
         if requests and key not in requests:
             raise ModelError(f"{where}.requests: {path.name} row {number} answers {key}, which no request has")
-        record: Row = row | ({"request": requests[key]} if key in requests else {})
+        asked = key if key in requests else None
+        record: Row = row | {SAME: _digest(row)} | ({"request": requests[key]} if asked else {})
         prompt = _asked(requests.get(key, {}))
-        body, failure = _mapping(response.get("body")), _mapping(row.get("error"))
-        failure = failure or _mapping(body.get("error"))
+        body, failure = mapping(response.get("body")), mapping(row.get("error"))
+        failure = failure or mapping(body.get("error"))
         answers = [] if failure else list(_choices(body))
-        for text, reason in answers[: None if whole else 1]:
-            yield record | _answer(text, prompt, reason)
+        for place, (text, reason) in enumerate(answers[: None if whole else 1]):
+            known = {SAME: (record[SAME], place), MODEL: body.get("model"), ANSWERED: asked}
+            yield record | answer(text, prompt, reason) | known
         if not answers:
             said = failure.get("message") or f"status {response.get('status_code')}, and no answer"
-            yield record | _answer(None, prompt, None, str(said)[:300])
+            yield record | answer(None, prompt, None, str(said)[:300]) | {FAILED: asked}
 
 
 def _choices(body: Row) -> Iterator[tuple[str | None, object]]:
     """Text and finish reason of each choice of a chat or plain completion, or of a response."""
-    for choice in map(_mapping, _items(body.get("choices"))):
-        message = _mapping(choice.get("message"))
+    for choice in map(mapping, items(body.get("choices"))):
+        message = mapping(choice.get("message"))
         text = _text(message.get("content") if message else choice.get("text"))
         yield text if text is not None else _text(message.get("refusal")), choice.get("finish_reason")
-    outputs = [_mapping(one) for one in _items(body.get("output"))]
-    parts = [part for one in outputs if one.get("type") == "message" for part in map(_mapping, _items(one["content"]))]
+    outputs = [mapping(one) for one in items(body.get("output"))]
+    parts = [part for one in outputs if one.get("type") == "message" for part in map(mapping, items(one["content"]))]
     if parts:
-        reason = _mapping(body.get("incomplete_details")).get("reason")
+        reason = mapping(body.get("incomplete_details")).get("reason")
         text = "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
         yield text, {"max_output_tokens": "length"}.get(str(reason), reason or "stop")
