@@ -118,6 +118,7 @@ class About(Meaning, total=False):
     """What a `Score` says of itself beside its numbers."""
 
     n: int
+    caveat: str
     n_missing: int
     unit: str
     comparable: bool

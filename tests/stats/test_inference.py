@@ -240,6 +240,14 @@ def test_half_sample_spread_of_a_mean_is_near_its_standard_error() -> None:
     assert max(found.influences["text"], key=found.influences["text"].__getitem__) == "4"
 
 
+def test_claim_of_too_few_clusters_of_one_factor_says_so_as_a_caveat() -> None:
+    few = inference.Spread(0.1, 11, {"vignette": 12}, fixed=("reference_name",), fewest={"reference_name": 5.0})
+    made = inference.claim("gap.Arab", -0.5, few, method="crossed")
+    assert made.caveat == "Fewer than 6 of 'reference name' in a group: it holds for these alone."
+    by_design = inference.Spread(0.1, 11, {"text": 12}, fixed=("prompt",))  # the prompts are those of the study
+    assert inference.claim("gap.Arab", -0.5, by_design, method="crossed").caveat == ""
+
+
 def test_half_sample_spread_of_few_clusters_is_unknown_and_says_so() -> None:
     found = half_sample_spread(1.0, {"text": (list("abc"), np.ones(3), lambda weights: weights[:, 0])})
     assert not found.known and found.fixed == ("text",)

@@ -760,6 +760,8 @@ def claim(
         if math.isnan(p):
             there = " and ".join(f"{spread.fewest.get(name, 0):.3g} of '{name}'" for name in spread.fixed)
             lacking = f"it takes {MIN_CLUSTERS} clusters in each group, the smallest has {there}"
+        elif few := " and ".join(f"'{name.replace('_', ' ')}'" for name in spread.fixed if name in spread.fewest):
+            about["caveat"] = f"Fewer than {MIN_CLUSTERS} of {few} in a group: it holds for these alone."
     if null is not None and null.smallest_p >= 1:
         lacking = "no block has units of the group and of what it is compared with, so that no labels can be exchanged"
         sentences.append(f"not tested: {lacking}")
@@ -889,7 +891,7 @@ def contrast_score(
     about.setdefault("n", int(below[used].sum()))
     shown = null if varies else Null(p=1.0)
     made = claim(key, float(estimate[0]), found, shown, family=family, method=method, **about)
-    return replace(made, caveat=f"{left[0].upper()}{left[1:]}.") if left else made
+    return replace(made, caveat=f"{left[0].upper()}{left[1:]}. {made.caveat}".strip()) if left else made
 
 
 def studentised(estimate: Floats, error: Floats) -> Floats:

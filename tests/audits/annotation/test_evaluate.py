@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 from tests.cells import number, row
 
+from markedness import paired_gaps
 from markedness.audits.annotation import controls, evaluate, generate
 from markedness.audits.annotation.design.texts import texts_of_prompt
 from markedness.audits.annotation.estimators.tables import name_gaps
@@ -237,3 +238,18 @@ def test_controls_find_the_planted_and_nothing_else(mode: str) -> None:
     assert (
         gaps.loc[gaps["valence"] != 0, "significant"].all() and not gaps.loc[gaps["valence"] == 0, "significant"].any()
     )
+
+
+def test_five_names_a_group_are_said_where_the_verdict_stands() -> None:
+    rng = np.random.default_rng(1)
+    rows = [
+        {"group": group, "name": f"{group}{name}", "pair": f"{text}-{name}", "vignette": text, "task": "poor",
+         "y": int(rng.random() < 0.5), "valence": -1}
+        for text in range(12) for name in range(5) for group in ("White", "Black")
+    ]  # fmt: skip
+    made = paired_gaps(
+        pd.DataFrame(rows), "y", "group", "White", task="task", pair="pair", vignette="vignette", name="name",
+        valence="valence",
+    )  # fmt: skip
+    said = "Fewer than 6 of 'name' and 'reference name' in a group: it holds for these alone."
+    assert made.score("gap.negative").caveat == made.score("favorable_gap.Black").caveat == said

@@ -61,7 +61,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
 def _with_caveat(score: Score, caveats: Mapping[str, str]) -> Score:
     """A gap whose paradigm has no signal says so."""
     paradigm = GAPS.get(score.measure)
-    return replace(score, caveat=caveats[paradigm]) if paradigm else score
+    return replace(score, caveat=f"{caveats[paradigm]} {score.caveat}".strip()) if paradigm else score
 
 
 def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:

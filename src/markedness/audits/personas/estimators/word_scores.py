@@ -160,7 +160,8 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     ]  # fmt: skip
     if corpus.untested:  # a reader of the number alone must not take it for one of these groups
         headline = [
-            replace(one, caveat=f"Not over all groups, {_untested(corpus, corpus.untested)}.") for one in headline
+            replace(one, caveat=f"Not over all groups, {_untested(corpus, corpus.untested)}. {one.caveat}".strip())
+            for one in headline
         ]
     return headline, _group_scores(corpus, params, rng, counts, bits, clustered, (joint, drawn))
 
