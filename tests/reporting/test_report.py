@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
+from tests.reporting.conftest import CARD
 
 from markedness.lm.config import ScriptedModel
 from markedness.reporting import report
@@ -61,6 +62,19 @@ def test_card_says_the_size_of_what_was_asked(pages: Pages) -> None:
     sized = replace(pages, sizes={"personas": "size quick but for samples"})
     assert "1 group, 1 prompt, size quick but for samples" in Elements(model_page(sized, "tiny")).text
     assert "size" not in dict(facts(pages, "tiny"))["Asked"]
+
+
+def test_card_and_index_say_that_different_weights_answered_as_one_model(pages: Pages) -> None:
+    both = replace(pages, audits=["personas", "homogeneity"], cards=dict.fromkeys(("personas", "homogeneity"), CARD))
+    for audit, who in (("personas", "weights:old"), ("homogeneity", "weights:new")):
+        path = pages.store.ledger_path(audit, "tiny")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        header = {"answers": 1, "first": None, "last": None, "models": {}, "served_by": {who: 1}, "version": 2}
+        path.write_text(json.dumps({"ledger": header}) + "\n")
+    said = "answered as this one model: personas by weights:old; homogeneity by weights:new. Run again what is older"
+    assert said in dict(facts(both, "tiny"))["Warning"]
+    assert said in Elements(model_page(both, "tiny")).text
+    assert "Warning" not in dict(facts(pages, "tiny"))
 
 
 def test_card_warns_of_small_n(card: str) -> None:

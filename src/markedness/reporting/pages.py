@@ -106,8 +106,27 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
         facts.append(
             ("When", f"{first:%d %B %Y}" if first.date() == last.date() else f"{first:%d %b %Y} to {last:%d %b %Y}")
         )
+    if others := answered_by(pages, model):
+        facts.append(("Warning", others))
     facts += [("Asked", sentence) for sentence in asked] or [("Asked", "nothing yet")]
     return facts
+
+
+def answered_by(pages: Pages, model: str) -> str:
+    """A sentence where different weights or servers answered the audits of one model; "" where none did."""
+    if isinstance(pages.models[model], CorpusModel | ScriptedModel):
+        return ""
+    by: dict[str, list[str]] = {}
+    for audit in pages.audits:
+        if known := summary(pages.store.ledger_path(audit, model)):
+            for who in known.served_by:
+                by.setdefault(shortened(who, LONGEST_NAME), []).append(audit)
+    said = "; ".join(f"{', '.join(of)} by {who}" for who, of in by.items())
+    if len(by) < 2:
+        return ""
+    return (
+        f"Different weights or servers answered as this one model: {said}. Run again what is older (dvc repro --force)."
+    )
 
 
 def score_of(pages: Pages, audit: str, model: str, key: str) -> Score | None:
