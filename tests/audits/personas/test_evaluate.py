@@ -1,11 +1,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+import vl_convert
 from tests.cells import number, row
 
 from markedness.audits.personas import SPEC, featurize
 from markedness.audits.personas.controls import planted_words
 from markedness.audits.personas.evaluate import Params, evaluate
+from markedness.audits.personas.figures import charts
 from markedness.audits.personas.language.classifiers import SvmParams
 from markedness.results import Evaluation
 
@@ -149,3 +151,13 @@ def test_charts_of_planted_words_hold_at_most_2000_rows() -> None:
     assert {"marked_words", "marked_words_null", "jsd", "word_share"} <= set(made.figures)
     for chart in made.figures.values():
         assert all(len(rows) <= 2000 for rows in chart.to_dict()["datasets"].values())
+
+
+def test_charts_draw_a_word_that_every_object_of_the_browser_has() -> None:
+    words = pd.DataFrame(
+        {"kind": "persona", "group": "Black", "word": ["constructor", "kind"], "rank": [1, 2], "z": [3.0, 2.0]}
+    )
+    none = words.iloc[:0].assign(lexicon="", mean_cosine=0.0, mean_percent=0.0, standard_error=0.0, null_mean=0.0)
+    empty = dict.fromkeys(("marked_words_by_group", "jsd", "lexicon", "word_share", "similarity"), none)
+    (chart,) = charts({**empty, "marked_words": words}).values()
+    assert "constructor" in vl_convert.vegalite_to_svg(chart.to_dict())

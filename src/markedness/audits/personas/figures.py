@@ -50,7 +50,7 @@ def _top_words(
         alt.Chart(rows)
         .mark_bar()
         .encode(
-            x=alt.X(f"{value}:Q", title=axis, axis=alt.Axis(format=number_format)),
+            x=alt.X(f"{value}:Q", title=axis, axis=alt.Axis(format=number_format), stack=None),
             y=alt.Y("word:N", title=None, sort=alt.SortField("rank")),
             tooltip=[name for name in rows if name != "rank"],
         )
