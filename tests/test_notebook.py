@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -314,3 +315,32 @@ def test_notebook_of_the_documentation_runs_and_shows_an_answer_below_each_secti
 @pytest.mark.slow
 def test_the_card_of_every_measured_audit_is_that_of_its_spec() -> None:
     assert variety(answers()).card == spec("homogeneity").card
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ([1], "^settings: write stage -> its params"),
+        ({"axes": {}}, "^settings: axes are made of groups and unmarked; leave them out$"),
+        ({"evaluate": 3}, "^settings: evaluate is 3; write its params as a dict"),
+        ({"evaluate": {"z_threshold": {1}, "word_share": object()}}, "^settings: .* is no value of params.yaml"),
+    ],
+)
+def test_marked_words_with_settings_that_are_none_is_one_sentence(settings: Any, said: str) -> None:
+    frame = pd.DataFrame({"text": ["a b", "b c"], "race": ["White", "Black"]})
+    with pytest.raises(NotebookError, match=said):
+        markedness.marked_words(frame, "text", "race", "White", settings=settings)
+
+
+def test_marked_words_takes_columns_of_any_name_and_a_seed_of_numpy() -> None:
+    settings: Any = {"featurize": {"embeddings": None, "svm": {"enabled": False}}}
+    words = ["calm bright kind", "loud tall kind"] * 8
+    frame = pd.DataFrame({"said": words, "groups 1": ["x", "x", "y", "y"] * 4, "text": ["White", "Black"] * 8})
+    two: Any = {"groups 1": "x", "text": "White"}
+    found = markedness.marked_words(frame, "said", ["text", "groups 1"], two, settings=settings)
+    assert {"Black", "y"} <= set(found.tables["marked_words_by_group"]["group"])
+    frame.columns = pd.Index(["said", "other", 3])
+    seed: Any = np.int64(2)
+    one: Any = 3
+    alone = markedness.marked_words(frame, "said", one, "White", settings=settings, seed=seed)
+    assert "Black" in set(alone.tables["marked_words_by_group"]["group"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -125,26 +126,26 @@ def _audited(
         raise NotebookError(f"{type(df).__name__} is no DataFrame; make one with pandas.DataFrame(...)")
     if df.empty:
         raise NotebookError("the frame has no rows; give it one row a text")
-    named = [groups] if isinstance(groups, str) else list(groups)
+    named = list(groups) if isinstance(groups, Iterable) and not isinstance(groups, str) else [groups]
     if not named or len(set(named)) < len(named) or (len(named) > 1 and audit in ONE_AXIS):
         raise NotebookError(f"groups: name one column{'' if audit in ONE_AXIS else ', or several different ones'}")
     chosen = {**needed, **{ours: theirs for ours, theirs in optional.items() if theirs is not None}}
     empty = EMPTY.get(audit, "is counted as missing by group")
     corpus = pd.DataFrame({ours: _cells(df, theirs, ours, empty) for ours, theirs in chosen.items()})
     values = {column: _cells(df, column, "groups") for column in named}
-    axes = {
-        axis or _axis_name(column, audit, place): _axis(column, cells, _unmarked_of(column, named, unmarked))
-        for place, (column, cells) in enumerate(values.items(), start=1)
-    }
+    axes: dict[str, Axis] = {}
+    for column, cells in values.items():
+        name = axis or _axis_name(column, audit, {*axes, *map(str, named)})
+        axes[name] = _axis(column, cells, _unmarked_of(column, named, unmarked))
     if faults := list(axes_faults(axes, audits.spec(audit).corpus)):
         raise NotebookError(f"groups: {faults[0]}")
     corpus = corpus.assign(**dict(zip(axes, values.values(), strict=True)))
-    block: dict[str, Any] = {stage: dict(given) for stage, given in (settings or {}).items()}
+    block = _settings(settings)
     block["axes"] = {
         name: {"unmarked": one.unmarked, "values": {key: {} for key in one.values}} for name, one in axes.items()
     }
     content = {
-        "audits": [audit], "seed": seed, audit: block,
+        "audits": [audit], "seed": int(seed) if isinstance(seed, np.integer) else seed, audit: block,
         "models": {MODEL: {"backend": "corpus", audit: {"path": f"{MODEL}.parquet"}}},
     }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="markedness-") as folder:
@@ -155,7 +156,13 @@ def _run(root: Path, audit: str, corpus: pd.DataFrame, content: Mapping[str, Any
     """Run the study of one frame in a folder of its own."""
     said: list[str] = []
     try:
-        (root / "params.yaml").write_text(yaml.safe_dump(dict(content), allow_unicode=True), encoding="utf-8")
+        try:
+            written = yaml.safe_dump(dict(content), allow_unicode=True)
+        except yaml.YAMLError as error:
+            raise NotebookError(
+                f"settings: {error.args[-1]!r:.60} is no value of params.yaml; write a plain one"
+            ) from None
+        (root / "params.yaml").write_text(written, encoding="utf-8")
         corpus.to_parquet(root / f"{MODEL}.parquet", index=False)
         pipeline.run(params.load(root / "params.yaml"), audit, MODEL, said.append)
         result = read(Store(root), audit, MODEL, audits.spec(audit).card)
@@ -212,11 +219,24 @@ def _check_labels(cells: pd.Series, column: str) -> None:
             )
 
 
-def _axis_name(column: str, audit: str, place: int) -> str:
+def _settings(settings: Settings | None) -> dict[str, Any]:
+    """The block of the audit in params.yaml, without axes."""
+    if settings is not None and not isinstance(settings, Mapping):
+        raise NotebookError("settings: write stage -> its params, such as {'featurize': {'embeddings': None}}")
+    for stage, given in (settings or {}).items():
+        if stage == "axes":
+            raise NotebookError("settings: axes are made of groups and unmarked; leave them out")
+        if not isinstance(given, Mapping):
+            raise NotebookError(f"settings: {stage} is {given!r:.60}; write its params as a dict, {{NAME: VALUE}}")
+    return {stage: dict(given) for stage, given in (settings or {}).items()}
+
+
+def _axis_name(column: str, audit: str, taken: Collection[str]) -> str:
     """The name of the axis of a column: its own, unless tables have a column of that name."""
     two = Axis(unmarked="a", values={"a": Value(), "b": Value()})
-    reserved = any(axes_faults({column: two}, audits.spec(audit).corpus))
-    return f"groups {place}" if reserved else column
+    if not any(axes_faults({str(column): two}, audits.spec(audit).corpus)):
+        return str(column)
+    return next(name for place in count(1) if (name := f"groups {place}") not in taken)
 
 
 def _unmarked_of(column: str, named: Sequence[str], unmarked: Unmarked) -> str:
