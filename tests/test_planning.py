@@ -17,7 +17,7 @@ import yaml
 from markedness import audits, params, planning
 from markedness.params import ParamsError
 from markedness.reporting.results import Result
-from markedness.results import not_estimated
+from markedness.results import Score, not_estimated
 from markedness.stats.inference import detectable
 from markedness.store import Store
 
@@ -85,6 +85,27 @@ def test_variance_of_a_finished_run_scales_the_plan(study: Path, monkeypatch: py
     assert "results of m at size quick" in found[0][3]
 
 
+def test_variance_is_never_that_of_a_control_or_of_texts_that_exist(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = yaml.safe_load(study.read_text(encoding="utf-8"))
+    served = {"backend": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    texts = {"backend": "corpus", "homogeneity": {"path": "texts.csv"}}
+    models = {"new": served, "old": served, "texts": texts, "control-none": {"backend": "scripted"}}
+    file = study.with_name("several.yaml")
+
+    def variance_of(*run: str) -> str | None:
+        file.write_text(yaml.safe_dump({**content, "models": models, "run": list(run)}), encoding="utf-8")
+        loaded = params.load(file)
+        found = planning._finished(loaded, Store(loaded.root), "homogeneity", "new")
+        return found[0] if found else None
+
+    finished = Result("homogeneity", "m", audits.spec("homogeneity").card, study.parent, [Score("a", 1.0)], notes=[])
+    monkeypatch.setattr(planning, "read", lambda store, audit, name, card: None if name == "new" else finished)
+    assert variance_of("new", "texts", "control-none") is None
+    assert variance_of("new", "texts", "control-none", "old") == "old"
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -94,7 +115,9 @@ def test_variance_of_a_finished_run_scales_the_plan(study: Path, monkeypatch: py
         ({"detect": ["guise.strength.covert=1"]}, "'guise' is not among the audits planned: homogeneity"),
         ({"chosen": ["guise"]}, "'guise' is not an audit of params.yaml"),
         ({"sizes": ["huge"]}, "one of quick, standard, paper"),
-        ({"power": 1.0}, "a probability between 0 and 1"),
+        ({"power": 1.0}, "a probability above 0.05"),
+        ({"power": 0.03}, "a probability above 0.05"),
+        ({"power": math.nan}, "a probability above 0.05"),
     ],
 )
 def test_wrong_use_of_plan_is_one_sentence(study: Path, asked: dict[str, object], said: str) -> None:

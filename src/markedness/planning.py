@@ -16,12 +16,13 @@ import pandas as pd
 from markedness import audits
 from markedness.audits.base import SIZES
 from markedness.generation import Forecast, forecast
+from markedness.lm.config import CorpusModel, ScriptedModel
 from markedness.lm.ledger import summary
 from markedness.lm.progress import Report, tell
 from markedness.params import Params, ParamsError, resized
 from markedness.reporting.results import Result, read
 from markedness.results import NAN, Score
-from markedness.stats.inference import POWER, redetected
+from markedness.stats.inference import ALPHA, POWER, redetected
 from markedness.store import Store
 
 SEED = 2026
@@ -29,6 +30,7 @@ PLANTED = "planted"
 """Name of the world that has what the size asks for, with the paper's effects; without it nothing can be planned."""
 N_DRAWS = 20
 """Worlds that are drawn where an audit has no smallest_effects.csv (scripts/smallest_effects.py writes it)."""
+MOST_POWER = 0.999
 PLAN_COLUMNS = ("audit", "size", "score", "smallest_effect", "clusters", "from")
 
 
@@ -95,8 +97,11 @@ def plan(
     ParamsError
         When an audit, size, effect or power is not what it should be.
     """
-    if not 0 < power < 1:
-        raise ParamsError(f"--power {power}: a probability between 0 and 1")
+    if not ALPHA < power <= MOST_POWER:
+        raise ParamsError(
+            f"--power {power}: a probability above {ALPHA}, with which a test finds what is not there, and at most "
+            f"{MOST_POWER}"
+        )
     if looks < 1:
         raise ParamsError(f"--looks {looks}: 1 or more")
     chosen = list(chosen) or list(params.audits)
@@ -235,8 +240,12 @@ def _typical(key: str, scores: Sequence[Score]) -> Typical:
 
 
 def _finished(params: Params, store: Store, audit: str, model: str) -> tuple[str, Result] | None:
-    """Results of this model, else of another one that is no corpus: their variance is the best guess there is."""
-    for name in dict.fromkeys((model, *params.run)):
+    """Results of this model, else of another that answers by itself: their variance is the best guess there is.
+
+    Controls and texts that exist vary in ways of their own.
+    """
+    others = [name for name in params.run if not isinstance(params.model(name), CorpusModel | ScriptedModel)]
+    for name in dict.fromkeys((model, *others)):
         found = read(store, audit, name, audits.spec(audit).card)
         if found is not None and found.measured:
             return name, found
@@ -259,12 +268,12 @@ def _requests(asked: Forecast, store: Store, audit: str, model: str) -> str:
 def _effect(value: float, power: float) -> str:
     if not math.isfinite(value):
         return "no effect can be named that would be found"
-    return f"an effect of {value:.3g} or more is found with {power:.0%} probability"
+    return f"an effect of {value:.3g} or more is found with {100 * power:.4g}% probability"
 
 
 def _needed(one: Wanted, rows: pd.DataFrame, power: float) -> str:
     """At which size an effect is found, or how many clusters it takes."""
-    subject = f"{one.audit}.{one.key} = {one.effect:g} with {power:.0%} probability"
+    subject = f"{one.audit}.{one.key} = {one.effect:g} with {100 * power:.4g}% probability"
     known = rows[rows["smallest_effect"].notna()]
     if known.empty:
         return f"{subject}: cannot be planned, none of these sizes has a smallest effect for it"
