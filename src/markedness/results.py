@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 NAN = float("nan")
+NOTHING = "there is nothing in the data to estimate it from"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ def verdict(score: Score, p: float | None = None, family: int | None = None, alp
     corrected = (score.p if math.isnan(score.p_adjusted) else score.p_adjusted) if p is None else p
     claimed = score.positive or score.key
     if score.missing:
-        why = score.lacking or score.method or "there was nothing to estimate"
+        why = score.lacking or score.method or NOTHING
         return Verdict(VerdictKind.NOT_MEASURED, f"Not measured whether {claimed}: {why}.")
     if score.family == 0:
         return Verdict(VerdictKind.DESCRIBED, f"{_number(score.estimate)}: described, not tested.")
@@ -214,7 +215,7 @@ def named_contrasts(pairs: Iterable[tuple[str, str]]) -> str:
     return "; ".join(sorted({f"{group} - {reference}" for group, reference in pairs}))
 
 
-def not_estimated(key: str, why: str = "there is nothing in the data to estimate it from") -> Score:
+def not_estimated(key: str, why: str = NOTHING) -> Score:
     """The Score of a headline key for which there was nothing to estimate, with the reason."""
     return Score(key, NAN, lacking=why, method=f"not estimated: {why}")
 

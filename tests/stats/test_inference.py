@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from markedness.results import Score
+from markedness.results import Score, verdict
 from markedness.stats import inference
 from markedness.stats.inference import (
     CROSSED,
@@ -289,3 +289,9 @@ def test_contrast_with_one_group_that_no_block_has_beside_its_reference_is_over_
     )
     assert made.estimate == pytest.approx(0.2, abs=0.01) and made.p < 0.05
     assert made.over == "b - a" and "not over c" in made.method and "Not over c" in made.caveat
+
+
+def test_claim_of_nothing_says_so_and_not_how_it_would_have_been_tested() -> None:
+    made = inference.claim("dialect_gap.positive", math.nan, method="t over pairs of texts", positive="gaps differ")
+    said = "Not measured whether gaps differ: there is nothing in the data to estimate it from."
+    assert verdict(made).sentence == said and made.method == "t over pairs of texts"

@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.results import NAN, About, Score, named_contrasts
+from markedness.results import NAN, NOTHING, About, Score, named_contrasts
 from markedness.stats.contrasts import Contrast, testable
 
 Floats = NDArray[np.float64]
@@ -768,7 +768,9 @@ def claim(
     elif null is not None and null.smallest_p > ALPHA / max(1, family):
         sentences.append(f"cannot be found at this size: the smallest p that could come out is {null.smallest_p:.2g}")
         lacking = f"at this size the smallest p that could come out is {null.smallest_p:.2g}"
-    if math.isnan(p) and math.isfinite(estimate) and not lacking:
+    if not lacking and math.isnan(estimate):
+        lacking = NOTHING
+    elif not lacking and math.isnan(p):
         lacking = "nothing could come out otherwise"
     return Score(
         key,

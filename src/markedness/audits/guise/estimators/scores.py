@@ -150,7 +150,7 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
         tasks = association_tasks(own, attributes, params)
         of_group = [one.made(rng) for one in claims(tasks)]
         of_group += [
-            Score(f"strength.{_ITEMS[task.task]}", NAN, method="not estimated: the probabilities are imputed")
+            not_estimated(f"strength.{_ITEMS[task.task]}", "the probabilities are imputed")
             for task in tasks
             if task.task in _ITEMS and not task.exact
         ]
