@@ -252,6 +252,7 @@ READERS = {
 
 ELSEWHERE = {
     "scaffold.py:new_audit": "the name given to markedness init",
+    "studies.py:pipeline": "dvc.yaml of the package",
     "literature/numbers.py:OVER_ROWS": "data/published/numbers.csv",
     "literature/personas.py:_resilient": "names of groups",
     "tracking.py:_version": "names of models, and what changed in params.yaml",
