@@ -108,16 +108,21 @@ class Comparison:
                 rows.append({**base, "score": key, "a": first[key].estimate, "b": second[key].estimate, "note": reason})
                 continue
             made = inference.difference(first[key], second[key], self.confidence_level)
-            known_p = math.isfinite(made.p)
+            say = self._caveats if math.isfinite(made.p) else self._why
             rows.append(
                 {
                     **base, "score": key, "a": first[key].estimate, "b": second[key].estimate,
                     "difference": made.estimate, "ci_low": made.ci_low, "ci_high": made.ci_high, "p": made.p,
                     "detectable": made.detectable, "n_clusters": max(made.clusters.values(), default=scored.n_shared),
-                    "method": made.method, "note": "" if known_p else self._why(first[key], second[key]),
+                    "method": made.method, "note": say(first[key], second[key]),
                 }
             )  # fmt: skip
         return rows
+
+    @staticmethod
+    def _caveats(first: Score, second: Score) -> str:
+        """What a reader must see at the Scores themselves, and so at their difference."""
+        return " ".join(dict.fromkeys(filter(None, (first.caveat, second.caveat))))
 
     @staticmethod
     def _why(first: Score, second: Score) -> str:
