@@ -16,6 +16,7 @@ from markedness.init_cli import init, upgrade
 from markedness.ledger_cli import ledger_app
 from markedness.lm.progress import tell
 from markedness.material_cli import corpora_app, model_app, names_app
+from markedness.options import DEFAULT, ParamsFile
 from markedness.params_cli import params_app
 from markedness.plan_cli import plan_command
 from markedness.records import AuditError
@@ -52,9 +53,7 @@ app.command("plan")(plan_command)
 Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.", show_default=False)]
 NamedAudit = Annotated[str, typer.Option("--audit", help="The audit, named: as dvc.yaml calls it.", show_default=False)]
 Model = Annotated[str, typer.Option("--model", help="A key of models in params.yaml.")]
-ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Report requests, tokens and cost; ask nothing.")]
-DEFAULT = Path("params.yaml")
 
 
 def _version(shown: bool) -> None:

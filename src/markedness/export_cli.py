@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
-DEFAULT = Path("params.yaml")
+from markedness.options import DEFAULT, ParamsFile
 
 
 class _TablesUnlessNamed(TyperGroup):

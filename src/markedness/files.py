@@ -89,6 +89,12 @@ def atomic(path: Path) -> Iterator[Path]:
         os.close(handle)
 
 
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a whole file, as `atomic` does; text as UTF-8."""
+    with atomic(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def _unfinished(path: Path) -> tuple[int, Path]:
     """A new locked file beside ``path``; the lock ends with the process."""
     while True:

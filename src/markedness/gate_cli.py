@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from markedness.options import DEFAULT, ParamsFile
+
 
 def gate(
-    params: Annotated[
-        Path, typer.Option("--params", help="The params file; its folder is the study.")
-    ] = Path("params.yaml"),
+    params: ParamsFile = DEFAULT,
     summary: Annotated[
         Path | None, typer.Option("--summary", help="Append the summary to this file, too: \"$GITHUB_STEP_SUMMARY\".")
     ] = None,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from markedness.lm.progress import tell
+from markedness.options import DEFAULT, ParamsFile
 
 
 def init(
@@ -50,9 +51,7 @@ def _audit(name: str, folder: Path | None) -> None:
 
 def upgrade(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would rerun; write nothing.")] = False,
-    params: Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")] = Path(
-        "params.yaml"
-    ),
+    params: ParamsFile = DEFAULT,
 ) -> None:
     """Take a study that `markedness init` made to the installed version, and say which stages that reruns."""
     from markedness.params import load

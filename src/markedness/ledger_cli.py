@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
+from markedness.options import DEFAULT, ParamsFile
+
 ledger_app = typer.Typer(
     help="Answers that were paid for: what is there, what comes from elsewhere, what is no longer used.",
     no_args_is_help=True,
 )
 
 Model = Annotated[str, typer.Option("--model", help="A key of models in params.yaml.")]
-ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
-DEFAULT = Path("params.yaml")
 
 
 @ledger_app.command("status")

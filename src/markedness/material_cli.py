@@ -8,13 +8,11 @@ from typing import Annotated
 import typer
 
 from markedness.lm.progress import tell
+from markedness.options import DEFAULT, ParamsFile
 
 corpora_app = typer.Typer(help="Published data, pinned by commit and checksum.", no_args_is_help=True)
 model_app = typer.Typer(help="Local models.", no_args_is_help=True)
 names_app = typer.Typer(help="Choose names that stand for a group.", no_args_is_help=True)
-
-ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
-DEFAULT = Path("params.yaml")
 
 
 @model_app.command("prepare")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from markedness.lm.progress import tell
+from markedness.options import DEFAULT, ParamsFile
 
 params_app = typer.Typer(help="Look at params.yaml.", no_args_is_help=True)
-ParamsFile = Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")]
 
 
 @params_app.command("check")
-def check(params: ParamsFile = Path("params.yaml")) -> None:
+def check(params: ParamsFile = DEFAULT) -> None:
     """Check params.yaml, and the prices, stimuli and corpus files it names: one line per fault, exit status 2."""
     from markedness import doctor
     from markedness.params import ParamsError, load
@@ -32,7 +29,7 @@ def check(params: ParamsFile = Path("params.yaml")) -> None:
 
 
 @params_app.command("resolve")
-def resolve(params: ParamsFile = Path("params.yaml")) -> None:
+def resolve(params: ParamsFile = DEFAULT) -> None:
     """Write what each audit asks, once its size has filled in what its generate block leaves out: data/settings."""
     from markedness.params import load
     from markedness.pipeline import write_settings

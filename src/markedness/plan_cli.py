@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from markedness.options import DEFAULT, ParamsFile
 
 
 def plan_command(
@@ -24,9 +25,7 @@ def plan_command(
     looks: Annotated[
         int, typer.Option("--looks", help="How often growing data will be looked at, as gate.looks: corrected for all.")
     ] = 1,
-    params: Annotated[Path, typer.Option("--params", help="The params file; its folder is the study.")] = Path(
-        "params.yaml"
-    ),
+    params: ParamsFile = DEFAULT,
 ) -> None:
     """Requests, tokens, cost, time and the smallest effect that would be found, by audit and size; asks nothing."""
     from markedness.params import load

@@ -31,6 +31,7 @@ PLANTED = "planted"
 N_DRAWS = 20
 """Worlds that are drawn where an audit has no smallest_effects.csv (scripts/smallest_effects.py writes it)."""
 MOST_POWER = 0.999
+"""More would be read as certainty."""
 PLAN_COLUMNS = ("audit", "size", "score", "smallest_effect", "clusters", "from")
 
 

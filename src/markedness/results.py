@@ -81,6 +81,10 @@ class Score:
     influences: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Sampled factor -> cluster -> its contribution to the estimate: what compare pairs; a table of its own."""
 
+    def warned(self, sentence: str) -> Score:
+        """The same with one more sentence that a reader must see, before those that it has."""
+        return replace(self, caveat=f"{sentence} {self.caveat}".strip())
+
     @property
     def measure(self) -> str:
         """First part of the key."""
@@ -119,7 +123,6 @@ class About(Meaning, total=False):
     """What a `Score` says of itself beside its numbers."""
 
     n: int
-    caveat: str
     n_missing: int
     unit: str
     comparable: bool

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from markedness import audits
-from markedness.files import atomic
+from markedness.files import write_file
 from markedness.generation import prompt_rounds
 from markedness.lm.progress import Report, tell
 from markedness.params import Params
@@ -73,7 +73,7 @@ def export_stimuli(params: Params, audit: str, folder: Path, base: bool = False,
     prompts = next(prompt_rounds(params, Store(params.root), audit), [])
     lines = [json.dumps(line, ensure_ascii=False) + "\n" for line in questions(prompts, base)]
     written = [folder / f"{audit}.jsonl"]
-    _write(written[0], "".join(lines))
+    write_file(written[0], "".join(lines))
     say(f"{written[0]}: {len(lines):,} questions, {sum(prompt.samples for prompt in prompts):,} answers wanted")
     asked = {(prompt.sampling, prompt.samples) for prompt in prompts}
     if spec.corpus.required != ("text",) or len(asked) != 1:
@@ -81,7 +81,7 @@ def export_stimuli(params: Params, audit: str, folder: Path, base: bool = False,
         return written
     sampling, samples = asked.pop()
     written.append(folder / f"{audit}_task.py")
-    _write(written[1], _task(audit, sampling, samples))
+    write_file(written[1], _task(audit, sampling, samples))
     say(f"{written[1]}: ask with 'inspect eval {written[1]} --model MODEL', then read the logs in params.yaml:")
     say(_source(params, audit, prompts))
     return written
@@ -122,8 +122,3 @@ def _source(params: Params, audit: str, prompts: Sequence[Prompt]) -> str:
         "columns": {name: f"metadata.{name}" for name in dict.fromkeys(wanted)},
     }
     return yaml.safe_dump({"models": {"my-log": {"backend": "corpus", audit: source}}}, sort_keys=False)
-
-
-def _write(path: Path, text: str) -> None:
-    with atomic(path) as part:
-        part.write_text(text, encoding="utf-8")

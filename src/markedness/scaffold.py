@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from markedness.audits import AUDITS
-from markedness.files import atomic
+from markedness.files import write_file
 from markedness.params import Params, ParamsError
 
 KEYS = {"size", *(field.name for field in fields(Params))}
@@ -53,8 +53,7 @@ def new_audit(name: str, folder: Path) -> list[Path]:
     written = []
     for place, text in template("audit"):
         path = folder / place.replace("NAME", name)
-        with atomic(path) as part:
-            part.write_text(text.replace("NAME", name), encoding="utf-8")
+        write_file(path, text.replace("NAME", name))
         written.append(path)
     return sorted(written)
 

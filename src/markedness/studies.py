@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from markedness import __version__, stage_code
 from markedness.audits import AUDITS, STAGES
 from markedness.audits.base import OWN
-from markedness.files import atomic
+from markedness.files import write_file
 from markedness.lm.progress import Report, tell
 from markedness.records import AuditError, Strict
 from markedness.reporting.results import git
@@ -105,7 +105,7 @@ def new_study(folder: Path, name: str = "embedded") -> tuple[list[Path], bool]:
     contents["params.yaml"] = _params(name)
     recorded = Recorded(version=__version__, stages=stage_code.hashes(), files=_hashed(ours))
     for place, content in contents.items():
-        _write(folder / place, content)
+        write_file(folder / place, content)
     _record(folder, recorded)
     if not git(folder, "rev-parse", "--show-toplevel"):
         git(folder, "init", "--quiet")
@@ -202,7 +202,7 @@ def upgrade(root: Path, audits: Sequence[str], write: bool = True) -> Upgrade:
     made.reruns.update(_reruns(root, recorded, stages, made.replaced, audits))
     if write:
         for place in made.replaced:
-            _write(root / place, ours[place])
+            write_file(root / place, ours[place])
         _record(root, Recorded(version=__version__, stages=stages, files=hashes))
     return made
 
@@ -268,12 +268,7 @@ def _read(root: Path) -> Recorded:
 
 def _record(root: Path, recorded: Recorded) -> None:
     text = yaml.safe_dump(recorded.model_dump(), sort_keys=False, allow_unicode=True)
-    _write(root / FILE, (_ABOUT_FILE + text).encode())
-
-
-def _write(path: Path, content: bytes) -> None:
-    with atomic(path) as part:
-        part.write_bytes(content)
+    write_file(root / FILE, _ABOUT_FILE + text)
 
 
 def _hashed(contents: dict[str, bytes]) -> dict[str, str]:

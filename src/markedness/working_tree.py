@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from markedness.files import atomic
+from markedness.files import write_file
 
 
 def state_folder(root: Path) -> Path:
     """.markedness/ of a working tree: what is local to this machine, ignored by Git; made where it is missing."""
     folder = root / ".markedness"
     if not (folder / ".gitignore").exists():
-        with atomic(folder / ".gitignore") as part:
-            part.write_text("*\n", encoding="utf-8")
+        write_file(folder / ".gitignore", "*\n")
     return folder
 
 

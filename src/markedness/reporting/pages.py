@@ -120,10 +120,10 @@ def answered_by(pages: Pages, model: str) -> str:
     for audit in pages.audits:
         if known := summary(pages.store.ledger_path(audit, model)):
             for who in known.served_by:
-                by.setdefault(shortened(who, LONGEST_NAME), []).append(audit)
-    said = "; ".join(f"{', '.join(of)} by {who}" for who, of in by.items())
+                by.setdefault(who, []).append(audit)
     if len(by) < 2:
         return ""
+    said = "; ".join(f"{', '.join(of)} by {shortened(who, LONGEST_NAME)}" for who, of in by.items())
     return (
         f"Different weights or servers answered as this one model: {said}. Run again what is older (dvc repro --force)."
     )

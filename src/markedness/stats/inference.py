@@ -752,7 +752,7 @@ def claim(
         lacking = f"the data have no column '{missing_column}' that says which answers belong together"
         return Score(key, estimate, method=f"no p: {lacking}", lacking=lacking, family=max(1, family), **about)
     low, high = spread.interval(estimate, confidence_level)
-    sentences, lacking = [method], ""
+    sentences, lacking, caveat = [method], "", ""
     p = spread.p(estimate) if null is None else null.p
     if spread.fixed:
         too_few = f"{', '.join(spread.fixed)}: fewer than {MIN_CLUSTERS} in a group"
@@ -761,7 +761,7 @@ def claim(
             there = " and ".join(f"{spread.fewest.get(name, 0):.3g} of '{name}'" for name in spread.fixed)
             lacking = f"it takes {MIN_CLUSTERS} clusters in each group, the smallest has {there}"
         elif few := " and ".join(f"'{name.replace('_', ' ')}'" for name in spread.fixed if name in spread.fewest):
-            about["caveat"] = f"Fewer than {MIN_CLUSTERS} of {few} in a group: it holds for these alone."
+            caveat = f"Fewer than {MIN_CLUSTERS} of {few} in a group: it holds for these alone."
     if null is not None and null.smallest_p >= 1:
         lacking = "no block has units of the group and of what it is compared with, so that no labels can be exchanged"
         sentences.append(f"not tested: {lacking}")
@@ -785,6 +785,7 @@ def claim(
         df=spread.df,
         family=max(1, family),
         lacking=lacking,
+        caveat=caveat,
         clusters=dict(spread.clusters),
         detectable=spread.detectable(ALPHA / max(1, family)) if smallest_effect is None else smallest_effect,
         method="; ".join(sentences),
@@ -893,7 +894,7 @@ def contrast_score(
     about.setdefault("n", int(below[used].sum()))
     shown = null if varies else Null(p=1.0)
     made = claim(key, float(estimate[0]), found, shown, family=family, method=method, **about)
-    return replace(made, caveat=f"{left[0].upper()}{left[1:]}. {made.caveat}".strip()) if left else made
+    return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
 
 
 def studentised(estimate: Floats, error: Floats) -> Floats:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -61,7 +60,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
 def _with_caveat(score: Score, caveats: Mapping[str, str]) -> Score:
     """A gap whose paradigm has no signal says so."""
     paradigm = GAPS.get(score.measure)
-    return replace(score, caveat=f"{caveats[paradigm]} {score.caveat}".strip()) if paradigm else score
+    return score.warned(caveats[paradigm]) if paradigm else score
 
 
 def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:

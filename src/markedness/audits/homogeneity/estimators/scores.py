@@ -97,7 +97,7 @@ def _marked_score(
     if not left:
         return made
     why = f"not over {', '.join(left)}: {_UNTESTED.format(groups='them')}"
-    return replace(made, method=f"{made.method}; {why}", caveat=f"{why[0].upper()}{why[1:]}. {made.caveat}".strip())
+    return replace(made, method=f"{made.method}; {why}").warned(f"{why[0].upper()}{why[1:]}.")
 
 
 def _difference_score(item: str, one: GroupDifference, confidence_level: float, family: int) -> Score:

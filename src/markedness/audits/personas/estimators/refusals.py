@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +65,7 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
         n=len(hits), n_missing=int(hits.sum()), unit="requests", positive=_UNEQUAL,
         over=named_contrasts((g.name, g.references[0][0]) for g in single),
     )  # fmt: skip
-    return replace(made, caveat=f"{left[0].upper()}{left[1:]}. {made.caveat}".strip()) if left else made
+    return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
 
 
 def _by_unit(units: Units, hits: Floats) -> Floats:

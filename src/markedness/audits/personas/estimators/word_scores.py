@@ -166,12 +166,9 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
         ),
     ]  # fmt: skip
     if headline[1].has_interval:
-        headline[1] = replace(headline[1], caveat=f"{TOO_NARROW} {headline[1].caveat}".strip())
+        headline[1] = headline[1].warned(TOO_NARROW)
     if corpus.untested:  # a reader of the number alone must not take it for one of these groups
-        headline = [
-            replace(one, caveat=f"Not over all groups, {_untested(corpus, corpus.untested)}. {one.caveat}".strip())
-            for one in headline
-        ]
+        headline = [one.warned(f"Not over all groups, {_untested(corpus, corpus.untested)}.") for one in headline]
     return headline, _group_scores(corpus, params, rng, counts, bits, clustered, (joint, drawn))
 
 
