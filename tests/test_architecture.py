@@ -30,7 +30,7 @@ ALLOWED = {
     "text_scores": set(),
     "lm": {"lm", "plugins", "records", "credentials", "text_scores"},
     "naming": {"records", "results"},
-    "params": {"audits", "lm", "naming", "records", "sizes", "store", "strict_yaml", "credentials"},
+    "params": {"audits", "files", "lm", "naming", "records", "sizes", "store", "strict_yaml", "credentials"},
     "sizes": {"audits"},
     "strict_yaml": {"records", "credentials"},
     "files": {"records"},

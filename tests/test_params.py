@@ -13,8 +13,11 @@ import pytest
 import yaml
 
 from markedness import params, strict_yaml
+from markedness.generation import prompt_rounds
 from markedness.params import ParamsError
+from markedness.store import Store
 
+ROOT = Path(__file__).parents[1]
 MODELS = "models: {m: {backend: scripted}}\n"
 
 
@@ -84,6 +87,31 @@ def test_load_of_an_axis_without_unmarked_value_is_a_fault(tmp_path: Path, audit
 def test_load_of_an_unknown_unmarked_value_names_the_values(tmp_path: Path) -> None:
     text = MODELS + "personas: {axes: {race: {unmarked: C, values: {A: {}, B: {}}}}}"
     assert "'C' is not one of the values; values: A, B" in faults(tmp_path, text)
+
+
+def test_a_model_may_be_asked_otherwise_than_the_others_and_keeps_what_it_does_not_name(tmp_path: Path) -> None:
+    text = (
+        "models: {a: {backend: scripted, rule: none}, b: {backend: scripted, rule: none, "
+        "generate: {homogeneity: {study: individual_prompt}}}}\nhomogeneity: {generate: {samples: 3, cues: [exam]}}\n"
+    )
+    path = tmp_path / "params.yaml"
+    path.write_text(text, encoding="utf-8")
+    loaded = params.load(path)
+    asked = {model: loaded.stage("homogeneity", "generate", model) for model in ("a", "b")}
+    assert (asked["a"].study, asked["b"].study) == ("main", "individual_prompt")
+    assert asked["b"].model_copy(update={"study": "main"}) == asked["a"]
+    store = Store(ROOT)
+    texts = {m: next(prompt_rounds(loaded, store, "homogeneity", m), [])[0].text for m in asked}
+    assert "individual" in texts["b"] and "individual" not in texts["a"]
+
+
+@pytest.mark.parametrize(("block", "expected"), [
+    ("{homogeneity: {studie: main}}", "models.m.generate.homogeneity: unknown key 'studie'; known: study"),
+    ("{homogeneity: {axes: {}}}", "models.m.generate.homogeneity: names an audit and what it asks, but no axes"),
+    ("{no_audit: {}}", "models.m.generate.no_audit: names an audit"),
+])  # fmt: skip
+def test_load_of_a_model_asked_otherwise_names_the_fault(tmp_path: Path, block: str, expected: str) -> None:
+    assert expected in faults(tmp_path, f"models: {{m: {{backend: scripted, rule: none, generate: {block}}}}}\n")
 
 
 def test_load_reports_every_fault_at_once(tmp_path: Path) -> None:

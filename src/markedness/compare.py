@@ -235,6 +235,13 @@ def _lists(table: pd.DataFrame) -> dict[tuple[str, str], list[str]]:
     return {(str(k), str(g)): list(dict.fromkeys(rows["word"])) for (k, g), rows in named.groupby(["kind", "group"])}
 
 
+def stacked(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One table of several models, the column ``model`` first: the pooled effects make table 2 of homogeneity."""
+    parts = [table.assign(model=model) for model, table in tables.items()]
+    made = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["model"])
+    return made[["model", *(name for name in made if name != "model")]]
+
+
 def replications(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Share of one model's single-axis effects that lie in another's intervals, both ways: `REPLICATION_COLUMNS`.
 

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import fnmatch
 import io
 import json
 import os
@@ -248,3 +249,11 @@ def _number(node: Any, numbers: dict[int, int], files: dict[str, str]) -> None:
         node["file"] = files.setdefault(node["file"], f"{len(files) + 1}{Path(node['file']).suffix}")
     for child in node.values():
         _number(child, numbers, files)
+
+
+def reads(path: Path, output: Path) -> bool:
+    """Whether a path or pattern names an output or something in it; a pattern also where no file matches it yet."""
+    if output in (real := Path(os.path.realpath(path)), *real.parents):
+        return True
+    pattern, parts = Path(os.path.normpath(path)).parts, output.parts
+    return len(pattern) >= len(parts) and all(map(fnmatch.fnmatchcase, parts, pattern))

@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ def corpus_rows(params: Params, store: Store, audit: str, model: str, say: Repor
     rows and draws go by them.
     """
     spec = audits.spec(audit)
-    stage_params = params.stage(audit, "generate")
+    stage_params = params.stage(audit, "generate", model)
     source = params.model(model).source(audit)
     if source is None:
         return unsupported_generations(f"models.{model} names no texts for {audit}; add models.{model}.{audit}.path")
@@ -152,15 +153,17 @@ def _say_unwatched(params: Params, audit: str, model: str, say: Report) -> None:
 Rounds = list[tuple[Sequence[Prompt], Answers]]
 
 
-def prompt_rounds(params: Params, store: Store, audit: str) -> Generator[list[Prompt], Any, None]:
-    """The audit's rounds of prompts."""
+def prompt_rounds(params: Params, store: Store, audit: str, model: str = "") -> Generator[list[Prompt], Any, None]:
+    """The audit's rounds of prompts, as a model is asked them."""
     rng = generator(params, audit, "generate")
-    return audits.spec(audit).prompts(store.stimuli(audit), params.stage(audit, "generate"), rng)
+    return audits.spec(audit).prompts(store.stimuli(audit), params.stage(audit, "generate", model), rng)
 
 
-def plans(params: Params, store: Store, audit: str, language_model: LanguageModel, ledger: Ledger) -> Iterator[Plan]:
+def plans(
+    params: Params, store: Store, audit: str, language_model: LanguageModel, ledger: Ledger, model: str = ""
+) -> Iterator[Plan]:
     """The plan of each round; whoever takes the next one has seen to the answers of the one before."""
-    rounds = prompt_rounds(params, store, audit)
+    rounds = prompt_rounds(params, store, audit, model)
     prompts = next(rounds, None)
     while prompts is not None:
         plan = Plan(language_model, prompts, ledger)
@@ -171,9 +174,11 @@ def plans(params: Params, store: Store, audit: str, language_model: LanguageMode
             return
 
 
-def _complete(params: Params, store: Store, audit: str, language_model: LanguageModel, ledger: Ledger) -> bool:
+def _complete(
+    params: Params, store: Store, audit: str, language_model: LanguageModel, ledger: Ledger, model: str
+) -> bool:
     """Whether the ledger has every answer of every round."""
-    return all(not len(plan.missing) for plan in plans(params, store, audit, language_model, ledger))
+    return all(not len(plan.missing) for plan in plans(params, store, audit, language_model, ledger, model))
 
 
 async def _ask(
@@ -189,10 +194,11 @@ async def _ask(
     language_model = load_model(params, audit, model)
     counts = Counts()
     asked: Rounds = []
+    complete = partial(_complete, params, store, audit, language_model, ledger, model)
     try:
-        ledgers.identify(language_model, ledger, lambda: _complete(params, store, audit, language_model, ledger), say)
+        ledgers.identify(language_model, ledger, complete, say)
         with Progress(f"{audit} {model}", say) as progress:
-            for plan in plans(params, store, audit, language_model, ledger):
+            for plan in plans(params, store, audit, language_model, ledger, model):
                 if not asked and not plan.known + plan.known_empty and isinstance(config, OpenAIModel):
                     ledgers.tell_others(config, model, ledger, say)
                 await ask(plan, counts, retry=limits.retry, meter=meter, progress=progress)
@@ -238,8 +244,9 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> Fore
     language_model = load_model(params, audit, model)
     total = known = unsupported = tokens_in = tokens_out = number = 0
     with ledgers.opened(params, audit, model, say) as ledger:
-        ledgers.recall(language_model, ledger, lambda: _complete(params, store, audit, language_model, ledger), say)
-        for plan in plans(params, store, audit, language_model, ledger):
+        complete = partial(_complete, params, store, audit, language_model, ledger, model)
+        ledgers.recall(language_model, ledger, complete, say)
+        for plan in plans(params, store, audit, language_model, ledger, model):
             number += 1
             total, known = total + len(plan), known + plan.known + plan.known_empty
             unsupported += sum(plan.prompts[index].samples for index in plan.unsupported)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,11 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from markedness import strict_yaml
 from markedness.audits import AUDITS, STAGES, spec
 from markedness.credentials import carries_a_secret, hide, secret_places
+from markedness.files import reads
 from markedness.lm import backends
 from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, ScriptedModel, TransformersModel
 from markedness.naming import axes_faults, model_fault, repeated
 from markedness.records import FIELD_FAULT, AuditError, Axes, Strict
-from markedness.sizes import AuditSize, sized
+from markedness.sizes import AuditSize, filled, sized
 from markedness.store import Store
 
 _BLOCK = ("size", "axes", *STAGES)
@@ -125,15 +125,15 @@ class Params:
     gate: GateParams | None
     """None: the file has no such block."""
     stages: dict[tuple[str, str], Any]
-    """(audit, stage) -> the stage module's Params."""
+    """(audit, stage) -> the stage module's Params; (audit, "generate@model") where a model is asked otherwise."""
     sizes: dict[str, AuditSize]
     """Audit -> its size."""
     raw: dict[str, Any]
     """The file as it stands."""
 
-    def stage(self, audit: str, name: str) -> Any:
-        """Params of one stage of one audit."""
-        return self.stages[audit, name]
+    def stage(self, audit: str, name: str, model: str = "") -> Any:
+        """Params of one stage of one audit; those of a model that is asked otherwise, where it is named."""
+        return self.stages.get((audit, f"{name}@{model}"), self.stages[audit, name])
 
     def axes(self, audit: str) -> Axes:
         """The groups that an audit asks about, its own where params.yaml names none; {} where it has no axes."""
@@ -154,13 +154,7 @@ class Params:
 
 
 def load(path: Path | str = "params.yaml") -> Params:
-    """Read and check a params file.
-
-    Raises
-    ------
-    ParamsError
-        With one line per fault: file, path in the file, what is wrong, what is known or expected.
-    """
+    """Read and check a params file; ParamsError has a line per fault: file, place, what is wrong, what is expected."""
     path = Path(path)
     if not path.exists():
         raise ParamsError(f"{path}: no such file; run in the folder of params.yaml or name one with --params")
@@ -211,6 +205,7 @@ def _checked(path: Path, raw: dict[str, Any]) -> Params:
         block, sizes[audit], fault = sized(audit, block, raw.get("size"), spec(audit))
         faults += [fault] if fault else []
         faults += _audit(audit, block, stages)
+    faults += _asked_otherwise(study.models, stages) if study is not None else []
     if not faults:
         faults += [
             f"{place}: has a user name, password or key; this file is versioned and logged: remove it"
@@ -273,16 +268,8 @@ def _replaced_by_stages(models: dict[str, ModelConfig], root: Path) -> Iterator[
         paths = {f"{audit}.path": source.path for audit, source in sources.items() if source is not None}
         paths |= {"path": weights} if weights is not None else {}
         for field, path in paths.items():
-            if place := next((place for output, place in written.items() if _reads(root / path, output)), None):
+            if place := next((place for output, place in written.items() if reads(root / path, output)), None):
                 yield f"models.{name}.{field}: {path} is in {place}, which a stage replaces; move it to another folder"
-
-
-def _reads(path: Path, output: Path) -> bool:
-    """Whether a path or pattern names an output or something in it; a pattern also where no file matches it yet."""
-    if output in (real := Path(os.path.realpath(path)), *real.parents):
-        return True
-    pattern, parts = Path(os.path.normpath(path)).parts, output.parts
-    return len(pattern) >= len(parts) and all(map(fnmatch.fnmatchcase, parts, pattern))
 
 
 def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]) -> list[str]:
@@ -315,6 +302,20 @@ def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]
         except ValidationError as error:
             faults += _lines(error, (audit, name), kind)
     return faults
+
+
+def _asked_otherwise(models: dict[str, ModelConfig], stages: dict[tuple[str, str], Any]) -> Iterator[str]:
+    """Check what models.<model>.generate sets for one model, into ``stages``; its faults."""
+    for model, audit, own in [(name, *block) for name, one in models.items() for block in one.generate.items()]:
+        base = stages.get((audit, "generate"))
+        if base is None or "axes" in own:
+            yield f"models.{model}.generate.{audit}: names an audit and what it asks, but no axes"
+            continue
+        try:
+            made = type(base).model_validate(filled(own, base.model_dump(), type(base)))
+            stages[audit, f"generate@{model}"] = made
+        except ValidationError as error:
+            yield from _lines(error, ("models", model, "generate", audit), type(base))
 
 
 def _known(kind: type[BaseModel]) -> Iterator[str]:

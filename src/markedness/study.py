@@ -13,7 +13,7 @@ import pandas as pd
 from markedness import audits
 from markedness.audits.base import AuditSpec
 from markedness.audits.homogeneity.replication import Replication, replication, single_axis
-from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effects, replications, word_overlap
+from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effects, replications, stacked, word_overlap
 from markedness.examples import examples, samples
 from markedness.files import StoreError
 from markedness.gate.outputs import tags
@@ -61,7 +61,7 @@ def _compare(params: Params, store: Store, folder: Path) -> tuple[pd.DataFrame, 
         "differences": differences, "word_overlap": overlap, "replication": replication,
         "replicated_effects": effects, "headline": headline_table(scores), "verdicts": verdict_table(scores),
     }  # fmt: skip
-    tables |= _across(params, features)
+    tables |= _across(params, features) | {"pooled_effects": stacked(_tables(results, "meta_analysis"))}
     for name, table in tables.items():
         store.write_csv(folder / f"{name}.csv", table)
     from markedness.reporting.comparisons import charts, gap_charts, sentences

@@ -107,6 +107,8 @@ class ModelConfig(Strict):
     """Name of the family."""
     n_parameters: float | None = Field(default=None, gt=0)
     """Size of this version."""
+    generate: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Audit -> keys of its generate block that are others for this model: {homogeneity: {study: individual_prompt}}."""
 
     @property
     def limits(self) -> Limits:

@@ -45,4 +45,5 @@ SPEC = AuditSpec(
     worlds_ref="worlds:worlds",
     examples_ref="examples:examples",
     has_sizes=True,
+    across_ref="evaluate:across",
 )

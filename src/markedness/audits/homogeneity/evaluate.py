@@ -34,6 +34,8 @@ from markedness.audits.homogeneity.estimators.similarity import (
     similarity_effects,
     within_group_similarity,
 )
+from markedness.audits.homogeneity.estimators.variance import across as variance_across
+from markedness.audits.homogeneity.estimators.variance import variance_components
 from markedness.cards import are
 from markedness.records import Axes, FeatureTables
 from markedness.results import Evaluation
@@ -41,7 +43,7 @@ from markedness.results import Evaluation
 FEW_NAMES = 10
 """With fewer clusters the published percentile interval is too short, and a note says so."""
 
-__all__ = ["Params", "evaluate"]
+__all__ = ["Params", "across", "evaluate"]
 
 
 def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) -> Evaluation:
@@ -75,6 +77,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         tables |= _expressions(kept[kept["kind"].eq("expression")], found[0], axes, params, rng)
         tables["differences"] = difference_table(made, axes, len(found[0].cues))
         made += ceiling_scores(*found, rng)
+        tables["variance"] = variance_components({"": found}, rng)
     texts = kept[kept["kind"].eq("text")]
     if len(texts):
         tables |= _similarity(texts, axes, params)
@@ -85,6 +88,13 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         figures=figures.figures(tables),
         notes=[*_answer_notes(answers), *_table_notes(tables)],
     )
+
+
+def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:
+    """``homogeneity_variance``: how much the differences of one model family vary with the wording; {} without one."""
+    found = {model: study for model, tables in features.items() if (study := pairs(tables, params.axes)) is not None}
+    table = variance_across(found, versions, np.random.default_rng(0))
+    return {"homogeneity_variance": table} if len(table) else {}
 
 
 def _expressions(
@@ -128,7 +138,9 @@ def _similarity(texts: pd.DataFrame, axes: Axes, params: Params) -> dict[str, pd
 
 
 def _answer_notes(answers: pd.DataFrame) -> Iterator[str]:
-    """What was left out, and what is measured otherwise."""
+    """Which prompts were asked, what was left out, and what is measured otherwise."""
+    if "study" in answers:
+        yield f"Asked with the prompts of the study {', '.join(answers['study'].unique())} (studies.yaml)."
     kept = answers["kept"].astype(bool)
     left_out = answers[~kept].groupby("status")["count"].sum()
     if len(left_out):

@@ -72,6 +72,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     if params.exclude_empty:
         rows["kept"] &= ~rows["empty"]
     keys = ["prompt_id", "group", "cue", *axes, "cluster", "kind", "category", "status", "empty", "kept"]
+    if "study" in responses:
+        rows["study"] = responses["study"]
+        keys.append("study")
     keys = list(dict.fromkeys(keys))  # an axis may itself be called group
     texts = rows["kind"].eq("text")
     counted = rows[~texts].groupby(keys, sort=False, dropna=False, observed=True).size().rename("count").reset_index()
