@@ -151,6 +151,38 @@ def test_stage_whose_code_is_another_refuses_and_one_of_another_version_says_so(
     assert not Store(study).results("personas", "my-texts").exists()
 
 
+def test_stage_of_an_unchanged_installation_is_checked_by_the_seal_without_a_syntax_tree(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+
+    def code_hash(stage: str, audit: str = "") -> str:
+        parsed.append(f"{stage} {audit}")
+        return str(content["stages"][stage][audit])
+
+    content = yaml.safe_load((study / studies.FILE).read_text(encoding="utf-8"))
+    monkeypatch.setattr(stage_code, "code_hash", code_hash)
+    studies.check_code(study, "evaluate", "personas")
+    assert parsed == []
+    for other in ({"seal": ""}, {"seal": "0" * 32}, {"stages": {**content["stages"], "compare": "0"}}):
+        record(study, **{**content, **other})
+        studies.check_code(study, "evaluate", "personas")
+    assert parsed == ["evaluate personas"] * 3  # no seal, that of another installation, and one of other stages
+    record(study, **{**content, "stages": {**content["stages"], "evaluate": {"personas": "0"}}})
+    with pytest.raises(AuditError, match="stage evaluate of personas"):
+        studies.check_code(study, "evaluate", "personas")
+
+
+def test_seal_is_another_when_a_file_of_the_package_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "module.py").write_text("a = 1\n", encoding="utf-8")
+    monkeypatch.setattr(stage_code, "PACKAGE", tmp_path)
+    before = stage_code.seal({})
+    assert before == stage_code.seal({}) != stage_code.seal({"compare": "0"})
+    (tmp_path / "module.py").write_text("a = 2\n", encoding="utf-8")
+    stage_code._digests.cache_clear()  # of one process, which has loaded the code before
+    assert stage_code.seal({}) != before
+
+
 def test_upgrade_says_what_reruns_and_refreshes_what_nobody_edited(study: Path) -> None:
     file = str(study / "params.yaml")
     assert "nothing reruns" in invoke("upgrade", "--params", file)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -171,6 +172,21 @@ def hashes() -> dict[str, str | dict[str, str]]:
     The code of an audit or a backend of another package is all of that package.
     """
     return {stage: _by_audit(stage) if stage in BY_AUDIT else code_hash(stage) for stage in STAGES}
+
+
+def seal(stages: dict[str, str | dict[str, str]]) -> str:
+    """The hash of every installed file that `hashes` could read, and of the hashes made from them.
+
+    It needs no syntax tree: where it is the one that was recorded with ``stages``, these are what `hashes` makes now.
+    """
+    files = {NAME: PACKAGE}
+    for group, own, names in ((GROUP, OWN, AUDITS), (backends.GROUP, backends.OWN, backends.names())):
+        for name in set(names) - set(own):
+            files |= _foreign(group, name)
+    lines = sorted(f"{place} {digest}" for top, path in files.items() for place, digest in _digests(top, path))
+    named = sorted([*map(str, AUDITS), *backends.names()])
+    content = json.dumps([lines, named, stages], sort_keys=True)
+    return hashlib.sha256(content.encode("utf-8")).hexdigest()[:32]
 
 
 def _by_audit(stage: str) -> dict[str, str]:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from markedness.audits.base import World
 from markedness.audits.personas import AXES, SPEC
@@ -151,7 +151,7 @@ def _vectors(study: Study, code: NDArray[np.int64], prompt: NDArray[np.int64], r
 def _tables(texts: pd.DataFrame, counts: Floats, vectors: Floats) -> FeatureTables:
     """As featurize makes them."""
     words, _ = _vocabulary()
-    bag = WordCounts(words, sparse.csr_matrix(counts.astype(np.int32))).table()
+    bag = WordCounts(words, scipy.sparse.csr_matrix(counts.astype(np.int32))).table()
     included = np.flatnonzero(texts["included"])
     rows = texts.iloc[included]
     comparisons, of_words = compare_words(

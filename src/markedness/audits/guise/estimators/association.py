@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 Floats = NDArray[np.float64]
 Attribute = TypeVar("Attribute", str, tuple[str, str])
@@ -83,7 +83,7 @@ def log_mean_exp(log_p: Floats, weights: ArrayLike | None) -> Floats:
     filled = np.where(there, log_p, -np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         if weights is None:
-            value = logsumexp(filled, axis=0) - np.log(there.sum(axis=0))
+            value = scipy.special.logsumexp(filled, axis=0) - np.log(there.sum(axis=0))
         else:
             drawn = np.asarray(weights, dtype=float)
             top = np.max(filled, axis=0, initial=-np.inf)

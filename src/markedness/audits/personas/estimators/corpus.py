@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from markedness.audits.personas import SPEC
 from markedness.audits.personas.estimators.classification import HeldOut, held_out
@@ -137,7 +137,7 @@ class Corpus:
         return self.counts.pooled(self.grouping.combination, self.grouping.n_combinations)
 
     @cached_property
-    def unit_counts(self) -> sparse.csr_matrix:
+    def unit_counts(self) -> scipy.sparse.csr_matrix:
         """Word counts per unit, (u, V)."""
         return self.units.summed(self.counts.matrix)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from markedness.audits.personas.estimators.units import Units, mean
 from markedness.audits.personas.language.groups import Fixed, Grouping
@@ -130,4 +130,4 @@ class GroupSimilarity:
 def _sums(vectors: Floats, code: NDArray[np.int64], n: int) -> Floats:
     """Rows summed by code, (n, d)."""
     place = (np.ones(len(code)), (code, np.arange(len(code))))
-    return np.asarray(sparse.csr_matrix(place, (n, len(code))) @ vectors)
+    return np.asarray(scipy.sparse.csr_matrix(place, (n, len(code))) @ vectors)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.estimators.marked_words import of_axis
@@ -101,7 +101,7 @@ def _signed_root(departure: Floats, expected: Floats, dispersion: Floats, left: 
 
 
 def _summed(values: Floats, code: NDArray[np.int64], n: int) -> Floats:
-    indicator = sparse.csr_matrix((np.ones(len(code)), (code, np.arange(len(code)))), (n, len(code)))
+    indicator = scipy.sparse.csr_matrix((np.ones(len(code)), (code, np.arange(len(code)))), (n, len(code)))
     return np.asarray(indicator @ values)
 
 
@@ -181,7 +181,7 @@ class _Residuals:
         """Sums of exchanged residuals, put back to the size of their new cell, (combinations, V)."""
         moved = self.exchange.draw(1, rng)[0]
         n = len(self.cells)
-        indicator = sparse.csr_matrix((self.root_length, (self.cells, moved)), (len(self.combination), n))
+        indicator = scipy.sparse.csr_matrix((self.root_length, (self.cells, moved)), (len(self.combination), n))
         return _summed(np.asarray(indicator @ self.values) * self.root_rate, self.combination, n_combinations)
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.language.contrasts import Contrasts, contrast_log_odds, marked
@@ -58,7 +58,7 @@ class Exchanged:
         )
 
     @cached_property
-    def _counts(self) -> sparse.csr_matrix:
+    def _counts(self) -> scipy.sparse.csr_matrix:
         return self.corpus.unit_counts.astype(np.float32)
 
     @cached_property
@@ -109,7 +109,7 @@ class Exchanged:
         row = (drawn + n_labels * np.arange(n_draws)[:, None]).ravel()
         column = np.tile(np.arange(n_units), n_draws)
         ones = np.ones(len(row), dtype=np.float32)
-        indicator = sparse.csr_matrix((ones, (row, column)), (n_draws * n_labels, n_units))
+        indicator = scipy.sparse.csr_matrix((ones, (row, column)), (n_draws * n_labels, n_units))
         return np.asarray(indicator @ counts).reshape(n_draws, n_labels, counts.shape[1])
 
     def _totals(self, drawn: NDArray[np.int64]) -> Floats:
@@ -203,7 +203,7 @@ def _influences(corpus: Corpus, groups: Sequence[Group], combination: NDArray[np
     contrasts, counts = corpus.grouping.contrasts_of(groups), corpus.unit_counts
     n_combinations = corpus.grouping.n_combinations
     ones = np.ones(len(combination))
-    indicator = sparse.csr_matrix(
+    indicator = scipy.sparse.csr_matrix(
         (ones, (combination, np.arange(len(combination)))), (n_combinations, len(combination))
     )
     pooled = np.asarray((indicator @ counts).todense(), dtype=float)

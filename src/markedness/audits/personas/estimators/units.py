@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from markedness.audits.personas import SPEC
 from markedness.audits.personas.language.groups import Group, Grouping
@@ -108,10 +108,10 @@ class Units:
         """Texts of each unit, (u,)."""
         return np.bincount(self.of_text, minlength=len(self)).astype(float)
 
-    def summed(self, matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    def summed(self, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
         """Rows of texts, (n, k), summed by unit, (u, k)."""
         n = len(self.of_text)
-        indicator = sparse.csr_matrix((np.ones(n), (self.of_text, np.arange(n))), (len(self), n))
+        indicator = scipy.sparse.csr_matrix((np.ones(n), (self.of_text, np.arange(n))), (len(self), n))
         return (indicator @ matrix).tocsr()
 
     def exchange(self, axis: str | None = None) -> Exchange:

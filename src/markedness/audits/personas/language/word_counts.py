@@ -10,8 +10,8 @@ from itertools import count
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class WordCounts:
 
     words: NDArray[np.object_]
     """The vocabulary, (n_words,), in order of first occurrence; may hold the empty word ""."""
-    matrix: sparse.csr_matrix
+    matrix: scipy.sparse.csr_matrix
     """Counts, (n_texts, n_words)."""
 
     @classmethod
@@ -37,7 +37,9 @@ class WordCounts:
         word = bag["word"].astype("category").cat
         n_texts = 1 + int(max(bag["text"].max() if len(bag) else -1, texts.max(initial=-1)))
         cells = (bag["text"].to_numpy(), word.codes.to_numpy())
-        matrix = sparse.csr_matrix((bag["count"].to_numpy(), cells), (n_texts, len(word.categories)), dtype=np.int32)
+        matrix = scipy.sparse.csr_matrix(
+            (bag["count"].to_numpy(), cells), (n_texts, len(word.categories)), dtype=np.int32
+        )
         if not np.array_equal(texts, np.arange(n_texts)):
             matrix = matrix[texts]
         counts = cls(word.categories.to_numpy(dtype=object), matrix)
@@ -58,7 +60,7 @@ class WordCounts:
         """Counts summed over the texts of each label, (n_labels, n_words); label -1 is left out."""
         rows = np.flatnonzero(labels >= 0)
         ones = np.ones(len(rows), dtype=np.int32)
-        indicator = sparse.csr_matrix((ones, (labels[rows], rows)), shape=(n_labels, len(labels)))
+        indicator = scipy.sparse.csr_matrix((ones, (labels[rows], rows)), shape=(n_labels, len(labels)))
         counts: NDArray[np.float64] = np.asarray((indicator @ self.matrix).todense(), dtype=np.float64)
         return counts
 
@@ -85,7 +87,7 @@ def count_words(texts: Iterable[str | None]) -> WordCounts:
             occurrences.extend(map(codes.__getitem__, text.split(" ")))
         ends.append(len(occurrences))
     columns = np.frombuffer(occurrences, dtype=np.int32) if occurrences else np.empty(0, dtype=np.int32)
-    matrix = sparse.csr_matrix(
+    matrix = scipy.sparse.csr_matrix(
         (np.ones(len(columns), dtype=np.int32), columns, np.frombuffer(ends, dtype=np.int64)),
         shape=(len(ends) - 1, len(codes)),
         copy=True,
