@@ -73,6 +73,19 @@ def test_differences_are_taken_on_shared_prompts_only() -> None:
     assert made[["n_clusters", "difference", "p"]].to_numpy().tolist() == [[6, 0.0, 1.0]]
 
 
+def test_differences_are_taken_on_what_both_were_asked() -> None:
+    rng = np.random.default_rng(8)
+    one = pd.concat([features(rng, 0.4).assign(task="work"), features(rng).assign(task="crime")])
+    other = pd.concat([features(rng).assign(task="crime"), features(rng, 0.4).assign(task="health")])
+    compared = replace(comparison({"one": one, "other": other}), question="task")
+    both = compared.differences().iloc[0]
+    assert both["a"] == scores({"answers": one[one["task"].eq("crime")]})[0].estimate
+    assert both["b"] == scores({"answers": other[other["task"].eq("crime")]})[0].estimate
+    strangers = comparison({"one": one[one["task"].eq("work")], "other": other})
+    (row,) = replace(strangers, question="task").differences().to_dict("records")
+    assert row["note"] == "no task in common; give one that both were asked one name" and math.isnan(row["p"])
+
+
 def about_groups(tables: FeatureTables) -> Sequence[Score]:
     """The difference between the last group and the first, and which they are."""
     table = tables["answers"]

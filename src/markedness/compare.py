@@ -62,14 +62,16 @@ class Comparison:
     """Scripted models: their differences are a family of their own."""
     correction: str = "holm"
     confidence_level: float = 0.95
-    _made: dict[tuple[str, tuple[Any, ...]], dict[str, Score]] = field(default_factory=dict)
+    question: str = ""
+    """The column of that table that says what was asked; without it, all rows ask the same."""
+    _made: dict[tuple[str, tuple[Any, ...], tuple[Any, ...]], dict[str, Score]] = field(default_factory=dict)
 
     def differences(self) -> pd.DataFrame:
         """A row per pair of models and comparable headline Score, `DIFFERENCE_COLUMNS`: ``a - b``.
 
-        Both Scores are made on the clusters that both models were asked, and must be about the same groups and
-        references, else the row says why it has no test; each model is scored once for each such set, so that the cost
-        grows with the models. The test is of equal Scores: the difference over its standard error,
+        Both Scores are made on the clusters and questions that both models were asked, and must be about the same
+        groups and references, else the row says why it has no test; each model is scored once for each such set, so
+        that the cost grows with the models. The test is of equal Scores: the difference over its standard error,
         clusters paired. p is corrected over all pairs and Scores of the audit, scripted controls apart.
         """
         rows = [row for a, b in combinations(self.features, 2) for row in self._pair(a, b)]
@@ -81,12 +83,14 @@ class Comparison:
         for name in (a, b):
             if reason := self._reason(name):
                 return Unsupported(f"{name} has nothing to compare ({reason})")
-        known = set(self._clusters(b))
-        shared = tuple(cluster for cluster in self._clusters(a) if cluster in known)
+        asked = self._shared(self._values(a, self.question), self._values(b, self.question))
+        if not asked and self.question:
+            return Unsupported(f"no {self.question} in common; give one that both were asked one name")
+        shared = self._shared(self._values(a, self.cluster, asked), self._values(b, self.cluster, asked))
         if not shared:
             return Unsupported(f"no {self.cluster} in common")
-        first, second = self._scored(a, shared), self._scored(b, shared)
-        whole = {name: self._scored(name, self._clusters(name)) for name in (a, b)}
+        first, second = self._scored(a, shared, asked), self._scored(b, shared, asked)
+        whole = {name: self._scored(name, self._values(name, self.cluster, asked), asked) for name in (a, b)}
         reasons = {
             key: self._unlike(key, (a, b), (first[key], second[key]), whole)
             for key in self.headline
@@ -154,9 +158,18 @@ class Comparison:
             return f"not about the same groups: {first or 'none'} in {models[0]}, {second or 'none'} in {models[1]}"
         return ""
 
-    def _clusters(self, model: str) -> tuple[Any, ...]:
-        """All clusters of a model, in one order."""
-        return tuple(sorted(set(self._rows(model)[self.cluster].dropna()), key=str))
+    @staticmethod
+    def _shared(first: Sequence[Any], second: Sequence[Any]) -> tuple[Any, ...]:
+        known = set(second)
+        return tuple(value for value in first if value in known)
+
+    def _values(self, model: str, column: str, asked: Sequence[Any] = ()) -> tuple[Any, ...]:
+        """All values of a column of a model, in one order; of these questions where some are given."""
+        rows = self._rows(model)
+        if column not in rows:
+            return ()
+        kept = rows[rows[self.question].isin(asked)] if asked else rows
+        return tuple(sorted(set(kept[column].dropna()), key=str))
 
     def _tables(self, model: str) -> FeatureTables:
         found = self.features[model]
@@ -171,14 +184,18 @@ class Comparison:
         found = self.features[model]
         if isinstance(found, Unsupported):
             return found.reason
-        return "" if self.cluster in self._rows(model) else f"no {self.cluster}"
+        lacking = [name for name in (self.cluster, self.question) if name and name not in self._rows(model)]
+        return f"no {lacking[0]}" if lacking else ""
 
-    def _scored(self, model: str, shared: tuple[Any, ...]) -> dict[str, Score]:
-        """Scores on the shared clusters."""
-        key = (model, shared)
+    def _scored(self, model: str, shared: tuple[Any, ...], asked: tuple[Any, ...]) -> dict[str, Score]:
+        """Scores on the shared clusters and questions."""
+        key = (model, shared, asked)
         if key not in self._made:
             table = self._rows(model)
-            kept = {**self._tables(model), self.table: table[table[self.cluster].isin(shared)].reset_index(drop=True)}
+            which = table[self.cluster].isin(shared)
+            if asked:
+                which &= table[self.question].isin(asked)
+            kept = {**self._tables(model), self.table: table[which].reset_index(drop=True)}
             self._made[key] = {score.key: score for score in self.scores(kept)}
         return self._made[key]
 

@@ -116,7 +116,7 @@ def comparison(
     scored = partial(_scores, spec, params.stage(audit, "evaluate"), (params.seed, place))
     return Comparison(
         audit, tables, scored, spec.table, spec.cluster, spec.headline, params.controls, settings.correction,
-        settings.confidence_level,
+        settings.confidence_level, spec.question,
     )  # fmt: skip
 
 

@@ -121,6 +121,9 @@ class AuditSpec:
     features: Mapping[str, Columns] = field(default_factory=dict)
     """Table of features -> its columns, checked when it is written; further columns, such as axes, are allowed. Without
     it, tables are written unchecked."""
+    question: str = ""
+    """The column of that table that says what was asked (a task, a cue): two models are compared on those that both
+    were asked. Without it, on all."""
     missing_key: str = ""
     """The headline Score that asks whether what is missing differs by group; where it is found, the others say so."""
     prompts_ref: str = "generate:prompts"

@@ -9,7 +9,7 @@ from tests.cells import number, row
 from markedness.audits.annotation import clean, evaluate, featurize, generate
 from markedness.records import Completion
 
-from .conftest import DIALECT, TWO_TASKS, ask, stored, tabled, units
+from .conftest import DIALECT, STIMULI, TWO_TASKS, ask, stored, tabled, units
 
 
 def test_clean_gives_one_row_per_numbered_text_and_never_fewer() -> None:
@@ -55,6 +55,12 @@ def test_clean_reads_single_answers_in_text() -> None:
     responses = clean.clean(generations, clean.Params())
     assert responses["answer"].fillna(-1).to_list()[:5] == [1, 0, -1, -1, -1]
     assert responses["status"].to_list()[:5] == ["ok", "ok", "unparsed", "failed", "refusal"]
+
+
+def test_stored_labels_that_were_not_read_are_named() -> None:
+    rows = stored(group=["Black", "White"] * 3, pair=list("aabbcc"), y=["1", "2", "2", "1", "", "no way"])
+    (note,) = featurize.featurize(clean.clean(rows, clean.Params()), featurize.Params(), STIMULI).notes
+    assert note.startswith("3 stored labels are neither 0 nor 1 and count as missing: '2' 2, 'no way' 1. Say")
 
 
 def test_stored_judgments_are_read_as_they_stand() -> None:

@@ -127,3 +127,20 @@ def test_complete_corpus_with_one_pair_of_several_texts_says_so(column: str) -> 
     assert len(stored(**of_pair)) == 4
     with pytest.raises(StimuliError, match=f"the pair '0' has texts of several values of {column}"):
         stored(**of_pair | {"pair": ["0"] * 4})
+
+
+@pytest.mark.parametrize(
+    ("valence", "fault"),
+    [
+        (["positive"] * 4, "the valence of a task is 1 .favorable., -1 or 0, and the corpus has 'positive'"),
+        (["1", "1", "", "1"], "the corpus has ''"),
+        (["2"] * 4, "the corpus has '2'"),
+        (["0.5"] * 4, "the corpus has '0.5'"),
+        (["1", "-1", "1", "-1"], "several valences of the task 'hireable'"),
+    ],
+)
+def test_complete_corpus_with_a_valence_that_decides_nothing_says_so(valence: list[str], fault: str) -> None:
+    of_pair: dict[str, Sequence[object]] = {"pair": list("0011"), "group": ["White", "Black"] * 2, "y": [1] * 4}
+    assert stored(**of_pair, valence=["+1", "1", "1.0", "1"])["valence"].tolist() == [1] * 4
+    with pytest.raises(StimuliError, match=fault):
+        stored(**of_pair, valence=valence)

@@ -188,6 +188,14 @@ def test_clean_says_why_a_score_is_missing() -> None:
     assert made["reason"].iloc[4] == "timeout"
 
 
+def test_clean_of_a_log_prob_that_stands_for_an_unlikely_word_is_missing() -> None:
+    # servers write -9999.0 or the lowest 32-bit number for "very unlikely"; exp(-745) is the last above 0
+    rows = pd.DataFrame({"log_prob": [-9999.0, -3.4e38, -746.0, -700.0], "error": None, "finish_reason": "stop"})
+    made = clean.clean(rows, clean.Params())
+    assert made["status"].tolist() == ["unparsed"] * 3 + ["ok"]
+    assert made["reason"].str.contains("too unlikely to be given").fillna(False).tolist() == [True] * 3 + [False]
+
+
 def test_featurize_puts_both_guises_and_the_neutral_context_in_one_row() -> None:
     params = generate.Params(pairs=PAIRS, tasks={"iq": Task(prompts=("I1",))})
     level = {"AAE": -1.0, "SAE": -2.0, "": -3.0}
@@ -542,6 +550,64 @@ def test_complete_corpus_with_some_pairs_keeps_the_other_texts_apart() -> None:
     assert made.groupby("verb")["setting"].unique().str[0].to_dict() == {"go": "matched", "see": "unmatched"}
     assert made.groupby("verb")["pairs"].unique().str[0].to_dict() == {"go": "corpus", "see": "corpus (unmatched)"}
     assert made.groupby(["group", "pair"])["utterance"].nunique().eq(1).all() and made["pair"].nunique() == 4
+
+
+def paired_scores(**columns: str) -> pd.DataFrame:
+    """The same with a pair for each text; utterance, verb and pair agree."""
+    return stored_scores(**columns).assign(pair=lambda t: t["verb"] + t["log_prob"])
+
+
+def of_corpus(rows: pd.DataFrame) -> pd.DataFrame:
+    made = clean.clean(generate.complete_corpus(rows, STIMULI, generate.Params()).assign(**NO_FAULT), clean.Params())
+    found = featurize.featurize(made, featurize.Params(), STIMULI)
+    return found.tables["scores"]
+
+
+NO_FAULT = {"error": None, "finish_reason": None}
+
+
+@pytest.mark.parametrize(
+    ("lost", "n"),
+    [("verb == 'go'", 4), ("candidate == 'lazy'", 4), ("pair == 'go-1'", 2)],
+    ids=["a verb", "a word", "a pair"],
+)
+def test_scores_that_only_one_guise_has_are_missing_in_the_other(lost: str, n: int) -> None:
+    rows = paired_scores()
+    table = of_corpus(rows.drop(rows.query(f"group == 'AAE' and {lost}").index))
+    absent = table["log_prob"].isna()
+    assert absent.sum() == n and table["log_prob_reference"].notna().all()
+    reason = "the data have no score of this pair, prompt and word in AAE"
+    assert table.loc[absent, "missing"].unique().tolist() == [reason]
+    assert table.loc[~absent, "missing"].isna().all()
+
+
+def test_texts_that_are_not_matched_may_be_of_different_number() -> None:
+    rows = stored_scores()
+    table = of_corpus(rows.drop(rows.query("group == 'AAE' and verb == 'go'").index))
+    assert table["log_prob"].isna().any() and table["missing"].isna().all()
+
+
+def test_complete_corpus_with_one_pair_of_several_texts_says_so() -> None:
+    with pytest.raises(AuditError, match="the pair 'go' has several texts for AAE; give every pair of the"):
+        generate.complete_corpus(paired_scores().assign(pair=lambda t: t["verb"]), STIMULI, generate.Params())
+
+
+def test_complete_corpus_of_log_probs_that_are_no_numbers_says_so() -> None:
+    rows = paired_scores()
+    with pytest.raises(AuditError, match="log_prob: '-1,5' is no number; write '"):
+        generate.complete_corpus(rows.assign(log_prob="-1,5"), STIMULI, generate.Params())
+    some = rows.assign(log_prob=rows["log_prob"].mask(rows["verb"].eq("go"), "-1,5"))
+    with pytest.raises(AuditError, match="log_prob: '-1,5' is no number"):
+        generate.complete_corpus(some, STIMULI, generate.Params())
+    empty = rows.assign(log_prob=rows["log_prob"].mask(rows["verb"].eq("go"), ""))
+    assert generate.complete_corpus(empty, STIMULI, generate.Params())["log_prob"].isna().sum() == 8
+
+
+def test_complete_corpus_takes_words_with_a_blank_and_refuses_those_of_another_list() -> None:
+    made = generate.complete_corpus(paired_scores(candidate=" lazy"), STIMULI, generate.Params())
+    assert set(made["candidate"]) == {"lazy"} and made["ratings_table"].eq("adjectives.csv").all()
+    with pytest.raises(AuditError, match="none of the words of the task traits in the corpus, such as 'Lazy', is"):
+        generate.complete_corpus(paired_scores(candidate="Lazy"), STIMULI, generate.Params())
 
 
 def test_complete_corpus_with_one_pair_of_several_verbs_says_so() -> None:

@@ -49,6 +49,7 @@ SPEC = AuditSpec(
     ),
     table="pairs",
     cluster="vignette",
+    question="task",
     headline=(
         "gap.positive",
         "gap.negative",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +18,8 @@ REASONS = {
     "failed": (Status.FAILED, Status.UNSUPPORTED),
 }
 """Column -> statuses of a missing judgment, counted on each side."""
+NAMED = 5
+"""Labels that a note names."""
 _ABOUT = (
     "paradigm", "prompt_id", "group", "reference", "task", "domain", "valence", "iteration", "pair", "vignette",
     "gender",
@@ -87,7 +91,22 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         made[f"{name}_reference"] = sums[of_unit]
     made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
     made["ungrouped"] = np.int32(ungrouped)
-    return Features({"pairs": made})
+    return Features({"pairs": made}, notes=tuple(_unread(responses)))
+
+
+def _unread(responses: pd.DataFrame) -> Iterator[str]:
+    """Stored labels that count as missing because they are neither 0 nor 1."""
+    if "y" not in responses:
+        return
+    labels = responses.loc[responses["status"].eq(Status.UNPARSED.value), "y"].astype("string").str.strip()
+    counts = labels[labels.fillna("").ne("")].value_counts()
+    if len(counts):
+        shown = ", ".join(f"'{label:.40}' {n:,}" for label, n in counts.head(NAMED).items())
+        more = f" and {len(counts) - NAMED} more" if len(counts) > NAMED else ""
+        yield (
+            f"{counts.sum():,} stored labels are neither 0 nor 1 and count as missing: {shown}{more}. Say what they "
+            "mean in models.<model>.annotation.values.y."
+        )
 
 
 def _counted(responses: pd.DataFrame, params: Params) -> tuple[pd.DataFrame, int]:

@@ -28,6 +28,7 @@ from markedness.audits.annotation.design.stimuli import (
     read_vignettes,
     select_tasks,
 )
+from markedness.audits.annotation.design.stored import one_text_a_pair, one_valence_a_task
 from markedness.audits.annotation.design.texts import name_texts
 from markedness.records import Axes, Axis, Prompt, Stimuli, Strict, Value
 
@@ -204,8 +205,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     Raises
     ------
     StimuliError
-        When there is neither a judgment nor what it is about, or one pair has several vignettes, or several names of
-        one group.
+        When there is neither a judgment nor what it is about, when one pair has several vignettes, or several names of
+        one group, or when one task has several valences, or one that is neither 1, -1 nor 0.
     """
     if "y" not in rows and not rows["text"].replace("", pd.NA).notna().any():
         raise StimuliError(
@@ -216,8 +217,10 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
             "annotation: the corpus has neither pair nor vignette, so that no texts can be matched; name one"
         )
     for column in ("vignette", "name"):
-        _one_text_a_pair(rows, column)
+        one_text_a_pair(rows, column)
     rows = rows.copy(deep=False)
+    if "valence" in rows:
+        rows["valence"] = one_valence_a_task(rows)
     dialects = rows["group"].isin(list(params.axes[DIALECT].values))
     of_dialect = dialects.astype("int8").to_numpy()
     if "paradigm" not in rows:
@@ -230,18 +233,3 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
         valence = {task.task: task.valence for task in read_tasks(stimuli, params.tasks_file)}
         rows["valence"] = rows["task"].map(valence).astype("float").fillna(0).astype("int8")
     return rows
-
-
-def _one_text_a_pair(rows: pd.DataFrame, column: str) -> None:
-    """Refuse a pair whose texts of one group, iteration and task are about several vignettes or names."""
-    if "pair" not in rows or column not in rows:
-        return
-    keys = [name for name in ("paradigm", "iteration", "task", "pair", "group") if name in rows]
-    named = rows[rows["pair"].fillna("").ne("") & rows[column].fillna("").ne("")]
-    several = named.groupby(keys, sort=False, observed=True, dropna=False)[column].nunique().gt(1)
-    if several.any():
-        pair = dict(zip(keys, several.index[several][0], strict=True))["pair"]
-        raise StimuliError(
-            f"annotation: the pair '{pair}' has texts of several values of {column}, so that different texts would "
-            f"count as one; give every pair of the corpus an id of its own, such as {column} and number"
-        )

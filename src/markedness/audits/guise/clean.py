@@ -10,6 +10,8 @@ from markedness.records import Status, Strict, answerless_status
 
 NUMBERS, TEXTS = ("log_prob", "coverage", "cut_tokens"), ("reason", "estimator")
 """Columns that stored scores may lack; clean adds them, so that all responses have the same columns."""
+LOWEST = -745.0
+"""About ln of the smallest number above 0 that a computer holds; servers write -9999 for a word that is unlikely."""
 
 
 class Params(Strict):
@@ -33,8 +35,9 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     -------
     DataFrame
         The same rows with ``answer`` (nats, at most 0; NaN where missing) and ``status``: unsupported for a candidate
-        that is not a single token of the model, unparsed for a value that is not a ln probability or has a coverage
-        below the limit. ``reason`` says why an answer is missing.
+        that is not a single token of the model, unparsed for a value that is not a ln probability,
+        that stands for one too small to be given, or has a coverage below the limit. ``reason`` says why an answer is
+        missing.
     """
     rows = generations.assign(**{column: np.nan for column in (*NUMBERS, *TEXTS) if column not in generations})
     rows = rows.assign(**{column: pd.to_numeric(rows[column], errors="coerce") for column in NUMBERS})
@@ -48,8 +51,11 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     thin = open_rows & ~missing & rows["coverage"].lt(params.min_coverage)
     status[thin] = Status.UNPARSED.value
     reason = reason.mask(thin, f"the attributes returned cover less than {params.min_coverage:g} of the probability")
+    unlikely = open_rows & ~missing & ~thin & score.lt(LOWEST) & np.isfinite(score)
+    status[unlikely] = Status.UNPARSED.value
+    reason = reason.mask(unlikely, "the server's sign for a word that is too unlikely to be given, such as -9999")
     # the tolerance allows for rounding errors above ln 1
-    wrong = open_rows & ~missing & ~thin & (score.gt(1e-6) | ~np.isfinite(score))
+    wrong = open_rows & ~missing & ~thin & ~unlikely & (score.gt(1e-6) | ~np.isfinite(score))
     status[wrong] = Status.UNPARSED.value
     reason = reason.mask(wrong, "not a ln probability: it must be finite and not above 0")
     rows["reason"] = reason.mask(reason.isna() & rows["error"].notna(), rows["error"].astype("string"))

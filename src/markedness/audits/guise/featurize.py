@@ -9,6 +9,8 @@ from markedness.records import Features, Status, Stimuli, Strict
 KEYS = ["task", "kind", "setting", "text_set", "control", "prompt_id", "pair", "attribute"]
 PERPLEXITY = "mean ln P of a token"
 """The attribute of rows that hold a text's own probability."""
+ABSENT = "the data have no score of this pair, prompt and word in"
+"""Why a score of a matched pair is missing that stored data do not have at all; a guise follows."""
 _LABELS = [*(key for key in KEYS if key != "control"), "group", "reference", "cluster", "cluster_reference", "missing",
            "estimator"]  # fmt: skip
 
@@ -38,7 +40,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         ``scores``: one row per text pair, prompt, attribute and marked guise: ``group`` and ``reference`` (the guises),
         ``cluster`` and ``cluster_reference`` (the verb or text that the text of each guise was made from, missing where
         the data do not say), ``log_prob`` and ``log_prob_reference`` (nats, NaN where missing), ``neutral_log_prob``
-        (the same in the neutral context, decisions only), ``missing`` (why a score is missing), ``estimator``,
+        (the same in the neutral context, decisions only), ``missing`` (why a score is missing; of a matched pair also
+        where the data have that of the other guise alone), ``estimator``,
         ``coverage``, ``cut``. Texts that are not matched are paired by their number only.
         ``attributes``: one row per task and attribute: ``detrimental`` (decisions only) and the numeric columns of the
         task's ratings table (NaN where not rated).
@@ -80,8 +83,13 @@ def _paired(marked: pd.DataFrame, unmarked: pd.DataFrame) -> pd.DataFrame:
     for group in marked["group"].unique() if len(marked) else [""]:
         own = marked[marked["group"].eq(group)]
         others = unmarked[unmarked["text_set"].isin(own["text_set"].unique())]
-        both = _side(own).merge(_side(others), "outer", KEYS, suffixes=("", "_reference"))
-        tables.append(both.assign(group=group, reference=reference))
+        both = _side(own).merge(_side(others), "outer", KEYS, suffixes=("", "_reference"), indicator=True)
+        elsewhere = set(marked["pair"]) - set(own["pair"])  # pairs of another marked guise alone
+        matched = both["setting"].ne("unmatched") & ~both["pair"].isin(elsewhere)
+        for column, side, guise in (("why", "right_only", group), ("why_reference", "left_only", reference)):
+            absent = matched & both["_merge"].eq(side)
+            both[column] = both[column].astype(object).mask(absent, f"{ABSENT} {guise}")
+        tables.append(both.drop(columns="_merge").assign(group=group, reference=reference))
     return pd.concat(tables, ignore_index=True)
 
 

@@ -6,7 +6,7 @@ A text is inserted into a prompt template; the model scores which attribute come
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,10 @@ DEFAULT_AXES: Axes = {
         },
     )
 }
+
+
+MISSING = ("", "nan", "none", "null", "na", "n/a")
+"""What a stored score is where there is none, whatever the case."""
 
 
 class Params(Strict):
@@ -162,7 +166,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     Raises
     ------
     AuditError
-        For a prompt id of no task, a corpus without two guises, or rows that do not say which text they are of.
+        For a prompt id of no task, a corpus without two guises, scores that are no numbers, words that are none of
+        their task, or rows that do not say which text they are of.
     """
     tasks = questions(params.tasks, stimuli)
     task_of_prompt = {key: name for name, task in tasks.items() for key in task.templates}
@@ -176,7 +181,9 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
             "give the corpus a column task, or map prompt_id in values"
         )
     rows["kind"] = rows["task"].map({name: task.kind for name, task in tasks.items()})
-    rows["log_prob"] = pd.to_numeric(rows["log_prob"], errors="coerce")
+    rows["log_prob"] = _numbers(rows["log_prob"])
+    rows["candidate"] = rows["candidate"].astype("string").str.strip()
+    _check_words(rows, tasks)
     guise = rows[params.axis_name] if params.axis_name in rows else pd.Series(pd.NA, index=rows.index)
     if guise.isna().all():
         raise AuditError(f"the corpus has no column {params.axis_name}; name theirs in columns.{params.axis_name}")
@@ -194,3 +201,28 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     named = zip(rows["task"], rows["candidate"], strict=True)
     columns = pd.DataFrame([tasks[task].candidate_columns.get(word, {}) for task, word in named], rows.index)
     return rows.join(columns.reindex(columns=["ratings_table", "detrimental"]))
+
+
+def _numbers(cells: pd.Series) -> pd.Series:
+    """Stored ln probabilities; AuditError for a cell that is neither a number nor empty."""
+    numbers = pd.to_numeric(cells, errors="coerce")
+    text = cells.astype("string").fillna("").str.strip()
+    strange = text[numbers.isna() & ~text.str.casefold().isin(MISSING)]
+    if len(strange):
+        raise AuditError(
+            f"log_prob: '{strange.iloc[0]:.40}' is no number; write '.' before the decimals, and leave the cell of a "
+            "missing score empty"
+        )
+    return numbers
+
+
+def _check_words(rows: pd.DataFrame, tasks: Mapping[str, Question]) -> None:
+    """Refuse a corpus of which no word is one of its task: a list of another spelling has no ratings."""
+    for name, own in rows.groupby("task"):
+        known, words = tasks[str(name)].candidate_columns, own["candidate"].dropna().unique()
+        if known and len(words) and not known.keys() & set(words):
+            raise AuditError(
+                f"none of the words of the task {name} in the corpus, such as '{words[0]:.40}', is one of its "
+                f"attributes ({', '.join(list(known)[:5])}, ...); write them alike, or name yours in "
+                f"guise.generate.tasks.{name}.attributes"
+            )

@@ -31,6 +31,7 @@ SPEC = AuditSpec(
     ),
     table="answers",
     cluster="cluster",
+    question="cue",
     headline=(
         "pd_difference.marked",
         "replication.ceiling",

@@ -31,8 +31,8 @@ def with_pairs(rows: pd.DataFrame, of_guise: pd.Series[bool], overt: pd.Series[b
     Raises
     ------
     AuditError
-        When unmatched scores of a decision do not say which text they are of; when one pair has texts of two clusters;
-        when a row of the setting matched has no pair.
+        When unmatched scores of a decision do not say which text they are of; when one pair has texts of two clusters,
+        or two texts of one guise; when a row of the setting matched has no pair.
     """
     rows = rows.copy()
     named = [rows[column].astype("string") for column in ("cluster", "verb") if column in rows]
@@ -59,7 +59,23 @@ def with_pairs(rows: pd.DataFrame, of_guise: pd.Series[bool], overt: pd.Series[b
             f"guise: the pair '{pair.partition('/')[2]}' has texts of several verbs or clusters for {group}; give "
             "every pair of the corpus an id of its own"
         )
+    _one_text_a_pair(rows[of_guise & ~lacking])
     return rows
+
+
+def _one_text_a_pair(rows: pd.DataFrame) -> None:
+    """Refuse a pair with several texts of one guise: their scores would be averaged to those of one text."""
+    if "utterance" not in rows or rows.empty:
+        return
+    texts = rows["utterance"].astype("string")
+    texts = texts.mask(texts.eq(""))
+    several = texts.groupby([rows["task"], rows["pair"], rows["group"]]).nunique().gt(1)
+    if several.any():
+        _, pair, group = several.index[several][0]
+        raise AuditError(
+            f"guise: the pair '{pair.partition('/')[2]}' has several texts for {group}; give every pair of the corpus "
+            "an id of its own"
+        )
 
 
 def _numbered(rows: pd.DataFrame) -> pd.Series:
