@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,13 @@ class Revision:
         names = self._list(folder)
         files = {name: content for name in names if (content := self._read(f"{folder}/{name}")) is not None}
         return features_of(files, f"{self.name}: {folder}") if names and len(files) == len(names) else None
+
+    def digest(self, audit: str, model: str) -> str:
+        """Of the files of the features, whatever the revision is called; of nothing where there are none."""
+        folder, found = Store(Path()).features_path(audit, model).as_posix(), sha256()
+        for name in sorted(self._list(folder)):
+            found.update(sha256(self._read(f"{folder}/{name}") or b"").digest())
+        return found.hexdigest()
 
     def _list(self, folder: str) -> list[str]:
         files = self._files

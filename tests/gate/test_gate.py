@@ -278,6 +278,32 @@ def test_a_revision_as_baseline_is_the_candidate_as_it_was(folder: Path) -> None
     assert other.status == 3 and all("main has no features of planted" in one.reason for one in other.decisions)
 
 
+def test_a_revision_that_moved_is_another_look_and_one_of_the_same_data_is_not(folder: Path) -> None:
+    features = folder / "data" / "features" / "homogeneity"
+
+    def commit(name: str) -> None:
+        command = [sys.executable, "-m", "dvc", "add", str(features / "v2"), "-q"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        git(folder, "add", "data/features/homogeneity/v2.dvc", "params.yaml", ".dvc")
+        git(folder, "commit", "--allow-empty", "-m", name)
+
+    def look() -> int:
+        gated(folder, {"baseline": "main", "models": ["v2"], "looks": 3})
+        return int(pd.read_csv(folder / "results" / "gate" / "looks.csv")["look"].max())
+
+    git(folder, "init", "--initial-branch", "main")
+    subprocess.run([sys.executable, "-m", "dvc", "init", "-q"], cwd=folder, check=True, capture_output=True)
+    commit("first")
+    assert look() == 1
+    commit("nothing of it changed")
+    assert look() == 1
+    kept = shutil.copytree(features / "v2", folder / "kept")
+    shutil.copytree(features / "planted", features / "v2", dirs_exist_ok=True)
+    commit("other features")
+    shutil.copytree(kept, features / "v2", dirs_exist_ok=True)
+    assert look() == 2
+
+
 def test_junit_and_summary_take_any_reason() -> None:
     bad = "a|b <script> \x00\x1b \ud800 \uffff ]]> `x`"
     made = [Decision(Pair("v2", "toy", "x.y"), outcome, bad) for outcome in Outcome]

@@ -74,6 +74,7 @@ ALIKE = {
     "400": ("HTTP 400: no such thing", None),
     "quota": ("HTTP 429 from {url}: You exceeded your quota", None),
     "redirect": ("redirects to elsewhere", None),
+    "events": ("{url} streams its answers (server-sent events), though none asks for that; set the ", None),
     "invalid-json": ("the answer of {url} is not JSON", None),
 }
 

@@ -102,6 +102,26 @@ def test_read_log_of_lm_eval_with_several_filters_reads_each_draw_once(tmp_path:
     assert "has each answer once for each of the filters raw, lower; leave text out of columns" in said
 
 
+def test_read_log_of_lm_eval_counts_a_repeated_line_once_and_says_so(tmp_path: Path) -> None:
+    text = (LOGS / "lm_eval.jsonl").read_text()
+    (tmp_path / "log.jsonl").write_text(text + text.splitlines()[0] + "\n")
+    found = read("lm_eval", "log.jsonl", tmp_path)
+    assert len(found.rows) == 24
+    assert "2 answers stand in the log more than once; each is counted once" in found.notes
+    other = json.loads(text.splitlines()[0]) | {"resps": [["another run", "of the same"]]}
+    (tmp_path / "log.jsonl").write_text(text + json.dumps(other) + "\n")
+    assert len(read("lm_eval", "log.jsonl", tmp_path).rows) == 26
+
+
+def test_read_log_of_lm_eval_reads_documents_that_one_filter_alone_has(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (LOGS / "lm_eval.jsonl").read_text().splitlines()]
+    names = list(dict.fromkeys(line["filter"] for line in lines))
+    kept = [line for line in lines if (line["filter"] == names[0]) == (line["doc_id"] % 2 == 0)]
+    assert {line["filter"] for line in kept} == set(names) and len(kept) == 12
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept))
+    assert len(read("lm_eval", "log.jsonl", tmp_path).rows) == 24
+
+
 def test_read_log_of_lm_eval_with_scored_candidates_gives_their_log_probabilities() -> None:
     wanted = CorpusColumns(required=("prompt_id", "candidate", "log_prob"))
     rows = read("lm_eval", "lm_eval_scores.jsonl", wanted=wanted).rows

@@ -218,6 +218,8 @@ class Server:
         match fault:
             case "invalid-json":
                 content = b"<html>welcome to the proxy</html>"
+            case "events":
+                content = b"data: " + content + b"\n\ndata: [DONE]\n\n"
             case "truncated-json":
                 content = content[: len(content) // 2]
             case "schema":

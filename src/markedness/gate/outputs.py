@@ -103,13 +103,17 @@ class Look:
         return pd.DataFrame(rows, columns=list(LOOK_COLUMNS))
 
 
-def look(store: Store, planned: int | None, known: Sequence[tuple[str, str]]) -> Look | None:
+def look(
+    store: Store, planned: int | None, known: Sequence[tuple[str, str]], at_revision: Sequence[str] = ()
+) -> Look | None:
     """This look, by results/gate/looks.csv: the same data again are the same look; None where none are planned.
 
     Parameters
     ----------
     known
         (audit, model) of all that is looked at.
+    at_revision
+        Digests of the features of a baseline that is a revision: where it moved, other data are looked at.
 
     Raises
     ------
@@ -133,7 +137,9 @@ def look(store: Store, planned: int | None, known: Sequence[tuple[str, str]]) ->
         )
     if planned is None:
         return None
-    now = sha256(" ".join(_data(store, audit, model) for audit, model in known).encode()).hexdigest()[:16]
+    now = sha256(
+        " ".join([*(_data(store, audit, model) for audit, model in known), *at_revision]).encode()
+    ).hexdigest()[:16]
     number = next((n for n, _, data, _ in earlier if data == now), max((n for n, *_ in earlier), default=0) + 1)
     return Look(number, planned, now, tuple(row for row in earlier if row[0] != number))
 

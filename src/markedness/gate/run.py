@@ -81,7 +81,11 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
         raise ParamsError(f"{params.path.name}: gate: no score is left to look at")
     known = {(one.audit, model) for one in pairs for model in (one.model, baseline) if model in params.models}
     digests = {(audit, model): outputs.digest(store, audit, model) for audit, model in sorted(known)}
-    look = outputs.look(store, settings.looks, list(digests))
+    at_revision: list[str] = []
+    if settings.looks and settings.baseline not in params.models:
+        revision = Revision(params.root, settings.baseline)
+        at_revision = [revision.digest(audit, model) for audit, model in digests]
+    look = outputs.look(store, settings.looks, list(digests), at_revision)
     decisions = decide(pairs, settings.looks or 1)
     if look and look.beyond:
         decisions = [replace(one, outcome=Outcome.INCONCLUSIVE, reason=look.beyond) for one in decisions]

@@ -125,6 +125,11 @@ class Endpoint:
         try:
             return orjson.loads(response.content)
         except orjson.JSONDecodeError as error:
+            if response.content.lstrip()[:6].startswith((b"data:", b"event:", b":")):
+                raise RequestFailed(
+                    f"{self.url} streams its answers (server-sent events), though none asks for that; set the "
+                    "server or gateway to answer whole (stream: false)", cause="unreadable",
+                ) from None  # fmt: skip
             raise RequestFailed(f"the answer of {self.url} is not JSON ({error})", cause="unreadable") from None
 
     @contextlib.asynccontextmanager

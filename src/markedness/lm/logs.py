@@ -150,23 +150,34 @@ def _lm_eval(path: Path, whole: bool, where: str) -> Iterator[Row]:
             f"{where}.columns.text: {path} has each answer once for each of the filters {', '.join(filters)}; leave "
             "text out of columns to read the answers as they were generated"
         )
-    for line, row in enumerate(rows):
-        if str(row.get("filter")) != filters[0]:
+    documents = [_digest([row.get("doc_id"), row["doc"]]) for row in rows]
+    first: dict[str, str] = {}  # a filter may have documents that the others lack
+    for document, row in zip(documents, rows, strict=True):
+        first.setdefault(document, str(row.get("filter")))
+    for number, (document, row) in enumerate(zip(documents, rows, strict=True)):
+        if str(row.get("filter")) != first[document]:
             continue
+        line = _digest(row) if "doc_id" in row else number  # the same document and answer again is a copy
         arguments = _arguments(row.get("arguments"))
         prompt = arguments[0][0] if arguments and arguments[0] else None
         if not whole:
             yield row | {"prompt": prompt, SAME: (whose, line)}
             continue
-        for number, draws in enumerate(items(row["resps"])):
+        for request, draws in enumerate(items(row["resps"])):
             for place, draw in enumerate(items(draws) or [None]):
-                same = {SAME: (whose, line, number, place)}  # a draw has no name: a copy of the file is the same
+                same = {SAME: (whose, line, request, place)}  # a draw has no name: a copy of the file is the same
                 if isinstance(draw, list):  # a log-likelihood, and whether the candidate is the likeliest
-                    candidate = arguments[number][1] if number < len(arguments) and len(arguments[number]) > 1 else None
+                    asked = arguments[request] if request < len(arguments) else []
+                    candidate = asked[1] if len(asked) > 1 else None
                     candidate = candidate.strip() if isinstance(candidate, str) else candidate
                     yield row | {"prompt": prompt, "candidate": candidate, "log_prob": draw[0] if draw else None} | same
                 else:
                     yield row | answer(draw, prompt) | same
+
+
+def _digest(cell: object) -> str:
+    """Of what a line of JSON holds."""
+    return hashlib.sha256(json.dumps(cell, sort_keys=True).encode()).hexdigest()
 
 
 def _arguments(cell: object) -> list[list[Any]]:

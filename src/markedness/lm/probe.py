@@ -25,6 +25,7 @@ async def ask_once(
 ) -> Completion:
     """The answer to the question, or the exception of `LanguageModel.complete`."""
     prompt = probe_prompt(sampling, candidates)
+    _ = endpoint.client  # made outside the time limit: it takes seconds on a busy machine
     try:
         async with asyncio.timeout(TIMEOUT):
             return (await model.complete([Draw(prompt, 0, model.request(prompt))]))[0]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,10 +8,12 @@ from tests.cells import number, row
 
 from markedness.audits.personas import SPEC, featurize
 from markedness.audits.personas.controls import planted_words
+from markedness.audits.personas.estimators import scores
 from markedness.audits.personas.evaluate import Params, evaluate
 from markedness.audits.personas.figures import charts
 from markedness.audits.personas.language.classifiers import SvmParams
 from markedness.results import Evaluation
+from markedness.stats.inference import claim
 
 from .conftest import generations, tabled, written
 
@@ -99,6 +103,16 @@ def test_evaluate_of_next_to_nothing_gives_empty_tables_and_nan(rows: list[tuple
     assert made.tables["refusals"]["n"].sum() == len(rows)
     assert set(SPEC.headline) <= {score.key for score in made.scores}
     assert np.isnan(made.score("svm.balanced_accuracy").estimate)
+
+
+@pytest.mark.slow
+def test_interval_of_an_accuracy_stays_within_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        scores, "claim", lambda *given, **more: replace(claim(*given, **more), ci_low=-0.1, ci_high=1.1)
+    )
+    features = tabled(written("planted", samples=10), featurize.Params(embeddings=None)).tables
+    made = evaluate(features, FEW, np.random.default_rng(0)).score("svm.balanced_accuracy")
+    assert (made.ci_low, made.ci_high) == (0.0, 1.0)
 
 
 def test_evaluate_reports_refusals_and_what_is_left_out() -> None:

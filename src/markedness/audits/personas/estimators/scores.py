@@ -102,7 +102,7 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
                 exchange.smallest_p,
             )  # fmt: skip
         spread = corpus.units.spread(corpus.units.clustered(influence[:, None])[:, 0], centred=True)
-        return claim(
+        made = claim(
             key, value, spread, null, family=family, confidence_level=params.confidence_level,
             method=corpus.units.method(
                 "labels of whole test texts, copies together, exchanged within prompt, one-sided; for these classifiers"
@@ -111,6 +111,8 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
             positive="a classifier can tell from a text which group it is about", worse=1, comparable=family > 1,
             over=corpus.marked_contrasts if family > 1 else "",
         )  # fmt: skip
+        low, high = np.clip((made.ci_low, made.ci_high), 0.0, 1.0)  # t knows no range; an accuracy has one
+        return replace(made, ci_low=float(low), ci_high=float(high))
 
     headline = score(
         "svm.balanced_accuracy", estimate, 0, influences @ weights / weights.sum(), int(table["n"].max()), FAMILY
