@@ -245,10 +245,6 @@ def _edsl_row(record: Row) -> Row:
     return row | {SAME: _digest(record), MODEL: model.get("model")}
 
 
-def _digest(row: Row) -> str:
-    return hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
-
-
 def _lines(content: bytes, path: Path, where: str) -> list[Row]:
     return list(json_lines(content.decode("utf-8-sig").split("\n"), path, where))
 
