@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from tests.cells import number
 
-from markedness.audits.homogeneity.estimators.similarity import (
+from markedness.stats.similarity import (
     jackknife_standard_error,
     mean_pairwise_cosine,
     similarity_cells,

@@ -111,7 +111,7 @@ def test_complete_corpus_without_prompts_has_one_prompt(stimuli: FolderStimuli) 
 
 
 def test_complete_corpus_with_a_strange_kind_says_what_to_map(stimuli: FolderStimuli) -> None:
-    with pytest.raises(AuditError, match="row 1 has the kind 'poem'; map it to persona or story"):
+    with pytest.raises(AuditError, match="row 1 has the kind 'poem'; map it to persona, story, like or dislike"):
         complete_corpus(corpus(["x"], kind="poem"), stimuli, Params())
 
 

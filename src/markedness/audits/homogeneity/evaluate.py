@@ -29,16 +29,16 @@ from markedness.audits.homogeneity.estimators.scores import (
     pairs,
     scores,
 )
-from markedness.audits.homogeneity.estimators.similarity import (
-    similarity_cells,
-    similarity_effects,
-    within_group_similarity,
-)
 from markedness.audits.homogeneity.estimators.variance import across as variance_across
 from markedness.audits.homogeneity.estimators.variance import variance_components
 from markedness.cards import are
 from markedness.records import Axes, FeatureTables
 from markedness.results import Evaluation
+from markedness.stats.similarity import (
+    similarity_cells,
+    similarity_effects,
+    within_group_similarity,
+)
 
 FEW_NAMES = 10
 """With fewer clusters the published percentile interval is too short, and a note says so."""

@@ -71,6 +71,7 @@ SPEC = AuditSpec(
     complete_corpus_ref="design.corpus_prompts:complete_corpus",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
+    across_ref="evaluate:across",
     examples_ref="examples:examples",
     has_sizes=True,
 )

@@ -9,6 +9,7 @@ import pandas as pd
 
 from markedness.audits.personas import figures
 from markedness.audits.personas.estimators import text_tables, word_tables
+from markedness.audits.personas.estimators.agreement import method_overlap, prompt_agreement
 from markedness.audits.personas.estimators.corpus import Corpus, corpora
 from markedness.audits.personas.estimators.interaction import Interactions
 from markedness.audits.personas.estimators.notes import notes
@@ -58,6 +59,22 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     return Evaluation(all_scores, tables, figures.charts(tables), notes=said)
 
 
+def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:
+    """``personas_lexicon``: lexicon rates of every two models, scripted controls apart; {} with one model."""
+    scripted = set(versions.loc[versions["scripted"], "model"])
+    models = [model for model in features if model not in scripted]
+    scores = {
+        model: [
+            score
+            for corpus in corpora(features[model], params.axes)
+            for score in text_tables.lexicon(corpus, params.lexicon_within, params.confidence_level)[1]
+        ]
+        for model in models
+    }
+    table = text_tables.lexicon_differences(scores, params.confidence_level)
+    return {"personas_lexicon": table} if len(table) else {}
+
+
 def _of_kind(
     corpus: Corpus,
     params: Params,
@@ -71,15 +88,19 @@ def _of_kind(
     tests = WordTests(corpus, threshold, most_draws(params, 1), level, rng)
     known_valence = None if "sentiment" in corpus.unread else valence
     words = word_tables.marked_words(corpus, tests, threshold, known_valence)
+    most, further = most_draws(params, 1), rng.spawn(1)[0]
     return {
         "marked_words": words,
         "marked_words_by_group": word_tables.marked_words_by_group(corpus, words, scores),
         "interaction": word_tables.interaction_words(corpus, interactions),
         "jsd": word_tables.divergent_words(corpus, params.jsd_words),
+        "method_overlap": method_overlap(corpus, words, corpus.features["svm_words"], params.jsd_words, most, further),
+        "prompt_agreement": prompt_agreement(corpus, params.jsd_words, most, further),
         "svm": text_tables.svm(corpus),
-        "lexicon": text_tables.lexicon(corpus, params.lexicon_within),
+        "lexicon": text_tables.lexicon(corpus, params.lexicon_within, level)[0],
         "sentiment": text_tables.sentiment(corpus),
         "word_share": word_tables.word_share(corpus, params.word_share, level),
         "similarity": text_tables.similarity(corpus, level),
+        "similarity_effects": text_tables.similarity_effects(corpus, level),
         "refusals": text_tables.refusals(corpus),
     }

@@ -11,7 +11,7 @@ import pandas as pd
 from markedness.audits.personas.generate import Params
 from markedness.records import AuditError, Axes, Stimuli
 
-_KINDS = ("persona", "story")
+_KINDS = ("persona", "story", "like", "dislike")
 
 
 def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.DataFrame:
@@ -25,7 +25,7 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     Raises
     ------
     AuditError
-        When a kind is neither "persona" nor "story".
+        When a kind is none of `_KINDS`.
     """
     rows = rows.copy()
     templates = stimuli.data("prompts.yaml")["prompts"]
@@ -47,8 +47,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     strange = rows.loc[~rows["kind"].isin(_KINDS), "kind"]
     if len(strange):
         raise AuditError(
-            f"personas: row {strange.index[0] + 1} has the kind '{strange.iloc[0]}'; map it to persona or story in "
-            "values.kind of the corpus"
+            f"personas: row {strange.index[0] + 1} has the kind '{strange.iloc[0]}'; map it to "
+            f"{', '.join(_KINDS[:-1])} or {_KINDS[-1]} in values.kind of the corpus"
         )
     rows["sample"] = rows.groupby(["prompt_id", "group", "kind"], sort=False, dropna=False).cumcount()
     return rows

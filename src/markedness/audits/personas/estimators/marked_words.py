@@ -102,9 +102,9 @@ class Exchanged:
     def _frequent(self) -> NDArray[np.float32]:
         return np.asarray(self._counts[:, self.markable].todense(), dtype=np.float32)
 
-    def _pooled(self, drawn: NDArray[np.int64], counts: NDArray[np.float32]) -> Floats:
+    def pooled(self, drawn: NDArray[np.int64], counts: NDArray[np.float32], n_labels: int | None = None) -> Floats:
         """Counts (u, V) summed by drawn label, (B, C, V), in single precision."""
-        n_labels = self.contrasts.targets.shape[1]
+        n_labels = self.contrasts.targets.shape[1] if n_labels is None else n_labels
         n_draws, n_units = drawn.shape
         row = (drawn + n_labels * np.arange(n_draws)[:, None]).ravel()
         column = np.tile(np.arange(n_units), n_draws)
@@ -113,14 +113,14 @@ class Exchanged:
         return np.asarray(indicator @ counts).reshape(n_draws, n_labels, counts.shape[1])
 
     def _totals(self, drawn: NDArray[np.int64]) -> Floats:
-        return self._pooled(drawn, self._shared[2][:, None])[..., 0]
+        return self.pooled(drawn, self._shared[2][:, None])[..., 0]
 
     def z(self, drawn: NDArray[np.int64], shared: Floats | None = None) -> Floats:
         """The z of the `markable` words, (B, K, V); ``shared``: the pooled counts of the words of several units."""
         if shared is not None and self._in_several[self.markable].all():
             pooled = shared[..., (np.cumsum(self._in_several) - 1)[self.markable]]
         else:
-            pooled = self._pooled(drawn, self._frequent)
+            pooled = self.pooled(drawn, self._frequent)
         return contrast_log_odds(pooled, self.contrasts, self.corpus.prior, self._totals(drawn)).z
 
     def z_draws(self, n: int, rows: NDArray[np.int64], rng: np.random.Generator) -> Floats:
@@ -130,7 +130,7 @@ class Exchanged:
         parts = []
         for start in range(0, n, step):
             drawn = self.exchange.draw(min(step, n - start), rng)
-            pooled = self._pooled(drawn, self._frequent)
+            pooled = self.pooled(drawn, self._frequent)
             parts.append(contrast_log_odds(pooled, contrasts, self.corpus.prior, self._totals(drawn)).z)
         return np.concatenate(parts)
 
@@ -140,7 +140,7 @@ class Exchanged:
         starts = self.contrasts.starts
         target = self.contrasts.targets[starts]
         pile = np.add.reduceat(self.contrasts.references, starts, axis=0)
-        sides = self._pooled(drawn, np.column_stack([single, lengths]))
+        sides = self.pooled(drawn, np.column_stack([single, lengths]))
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = []
             for weights in (target, pile):
@@ -158,7 +158,7 @@ class Exchanged:
         return np.asarray(self._statistics(self.label[None, :])[0])
 
     def _statistics(self, drawn: NDArray[np.int64]) -> Floats:
-        shared = self._pooled(drawn, self._shared[0])
+        shared = self.pooled(drawn, self._shared[0])
         found = marked(self.z(drawn, shared), self.contrasts, self.threshold).sum(axis=-1)
         # Rounded, so that labelings of equal divergence are equal in single precision.
         return np.column_stack([found, np.round(self.divergence(drawn, shared), 6)])

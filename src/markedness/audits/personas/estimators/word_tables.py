@@ -59,6 +59,7 @@ def marked_words(
         always = survives.all(axis=0) if len(survives) else [pd.NA] * len(here)
         table["survives_leave_one_prompt_out"] = pd.Series(always, index=table.index, dtype="boolean")
         table["sentiment"] = np.nan if valence is None else [valence.get(word, 0.0) for word in table["word"]]
+        table["only_crossed"] = _only_crossed(corpus, group, listed[:, here])
         table["in_prompt"] = _in_prompt(corpus, group, table["word"])
         table["pronoun"] = table["word"].isin(_pronouns(corpus)).astype("boolean")
         tables.append(table.assign(**tests.columns(group, here)))
@@ -69,6 +70,9 @@ def marked_words(
 def marked_words_by_group(corpus: Corpus, words: pd.DataFrame, scores: Sequence[Score]) -> pd.DataFrame:
     """How many words each group has and would have by chance, from the Scores, and its divergence in bits."""
     by_key = {score.key: score for score in scores}
+    sentiment = words["sentiment"].astype(float) if "sentiment" in words else pd.Series(dtype=float)
+    by_group = sentiment.groupby(words["group"].astype(object))
+    valence, valence_sd, negative = by_group.mean(), by_group.std(ddof=0), by_group.agg(_below_zero)
     robust = words["survives_leave_one_prompt_out"].astype(float).groupby(words["group"]).sum(min_count=1)
     rows = []
     for place, group in enumerate(corpus.compared):
@@ -79,12 +83,19 @@ def marked_words_by_group(corpus: Corpus, words: pd.DataFrame, scores: Sequence[
                 "marked": group.marked, "n_words": int(words["group"].eq(group.name).sum()),
                 "null_mean": score.null_mean, "null_ci_low": score.null_low, "null_ci_high": score.null_high,
                 "p": score.p, "p_adjusted": score.p_adjusted, "excess": score.estimate - score.null_mean,
+                "valence": valence.get(group.name, NAN), "valence_sd": valence_sd.get(group.name, NAN),
+                "n_negative": negative.get(group.name, NAN),
                 "survive_leave_one_prompt_out": robust.get(group.name, 0.0 if corpus.grouping.n_prompts > 1 else NAN),
                 "n": int(corpus.grouping.mask(group.fixed).sum()), "left_out": corpus.left_out(group.fixed),
                 "jsd": corpus.published.jsd[place] if group.marked else NAN,
             }
         )  # fmt: skip
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["kind", "group", "n_words"])
+
+
+def _below_zero(values: pd.Series) -> float:
+    """How many are negative; NaN where none is known."""
+    return float((values < 0).sum()) if values.notna().any() else NAN
 
 
 def interaction_words(corpus: Corpus, found: Interactions | None) -> pd.DataFrame:
@@ -130,6 +141,18 @@ def _pronouns(corpus: Corpus) -> set[str]:
     """English personal pronouns and those of the axes, as either rule cuts them."""
     values = [value for axis in corpus.axes.values() for value in axis.values.values()]
     return {*PRONOUNS, *(word.lower() for value in values for word in value.pronouns or ())}
+
+
+def _only_crossed(corpus: Corpus, group: Group, listed: NDArray[np.bool_]) -> pd.Series:
+    """Whether none of a crossed group's single values has the word, from ``listed`` (G, words); <NA> for one value."""
+    singles = [
+        place
+        for place, other in enumerate(corpus.compared)
+        if len(other.fixed) == 1 and other.fixed.items() <= group.fixed.items()
+    ]
+    if len(group.fixed) < 2:
+        return pd.Series([pd.NA] * listed.shape[1], dtype="boolean")
+    return pd.Series(~listed[singles].any(axis=0), dtype="boolean")
 
 
 def _listed(corpus: Corpus, z: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
