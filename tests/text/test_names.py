@@ -67,6 +67,22 @@ def test_score_chooses_pure_and_distinct_names_that_clear_their_controls() -> No
     assert table.groupby("group")["selected"].sum().le(2).all()
 
 
+def test_score_asks_names_to_pass_facets_of_their_group() -> None:
+    facets = {"A": {"phrases": {"x": ["5 -1 0"], "y": ["5 0 3"], "z": ["0 0 1"]}, "mandatory": "x"}}
+    anchors = Anchors(ANCHORS.templates, ANCHORS.groups, {}, facets)
+    candidates = ["5 0 1", "5 0 -9", "5 1 0", "1 4 0", "0 5 0"]
+    table = score(pd.DataFrame({"name": candidates, "group": ["A"] * 4 + ["B"]}), anchors, embed, top=5)
+    found = table.set_index("name")
+    # cosines above that to B: "5 0 1" x, y, z; "5 0 -9" x alone; "5 1 0" x, y; "1 4 0" none
+    assert found.loc[candidates, "facets"].astype(object).tolist() == [3, 1, 2, 0, pd.NA]
+    assert found.loc[candidates, "clears_facets"].tolist() == [True, False, True, False, True]
+    assert not found.loc[["5 0 -9", "1 4 0"], "selected"].any()
+    with pytest.raises(ValueError, match="mandatory facet"):
+        Anchors.read(
+            {"templates": ["{NAME}"], "groups": ANCHORS.groups, "facets": {"A": {"phrases": {}, "mandatory": "x"}}}
+        )
+
+
 def test_score_names_an_unknown_group() -> None:
     with pytest.raises(ValueError, match="'D' is no group of the anchors; they have A, B"):
         score(pd.DataFrame({"name": ["1 0 0"], "group": ["D"]}), ANCHORS, embed)

@@ -34,6 +34,9 @@ class Anchors:
     """Group -> indicator phrases."""
     controls: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """Group -> control -> {margin, phrases}: the name must be nearer to its group by at least the margin (cosine)."""
+    facets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Group -> {phrases: facet -> phrases, mandatory: a facet, needed: how many}: a name passes a facet where it is
+    nearer to it than to any other group; it must pass the mandatory one, and at least ``needed`` (default 2)."""
 
     @classmethod
     def read(cls, content: Any) -> Anchors:
@@ -49,7 +52,11 @@ class Anchors:
         controls = content.get("controls") or {}
         if unknown := [group for group in controls if group not in groups]:
             raise ValueError(f"controls: '{unknown[0]}' is no group")
-        return cls(templates, groups, controls)
+        facets = content.get("facets") or {}
+        for group, own in facets.items():
+            if group not in groups or not own.get("phrases") or own.get("mandatory") not in (None, *own["phrases"]):
+                raise ValueError(f"facets: '{group}' must be a group, with phrases, and a mandatory facet among these")
+        return cls(templates, groups, controls, facets)
 
 
 def score(names: pd.DataFrame, anchors: Anchors, embed: Embed, top: int = 20) -> pd.DataFrame:
@@ -74,14 +81,14 @@ def score(names: pd.DataFrame, anchors: Anchors, embed: Embed, top: int = 20) ->
         two nearest groups; the purities ``gap`` (first minus second cosine), ``ratio`` (first over second),
         ``entropy`` (nats, of softmax(cosines / 0.5); low is pure) and ``pure``, how many of the three reach their
         threshold within the group (gap and ratio at least the 0.60 quantile, entropy at most the 0.70 quantile);
-        ``clears_controls``; ``similarity_<group>``.
+        ``clears_controls``; ``facets`` passed (<NA> for a group without) and ``clears_facets``; ``similarity_<group>``.
 
     Notes
     -----
-    A name is eligible with ``pure`` >= 2, ``clears_controls`` and a distinctiveness above 0 (the paper does not say
-    what becomes of names nearer to another group; here they are out). Eligible names are chosen by maximal marginal
-    relevance with lambda = 0.85, relevance being the distinctiveness scaled to [0, 1] within group and gender, because
-    cosines between names are an order larger than distinctiveness.
+    A name is eligible with ``pure`` >= 2, ``clears_controls``, ``clears_facets`` and a distinctiveness above 0 (the
+    paper does not say what becomes of names nearer to another group; here they are out). Eligible names are chosen by
+    maximal marginal relevance with lambda = 0.85, relevance being the distinctiveness scaled to [0, 1] within group and
+    gender, because cosines between names are an order larger than distinctiveness.
     """
     table = pd.DataFrame({"name": names["name"].astype(str).str.strip()}).reset_index(drop=True)
     for column in ("group", "gender"):
@@ -100,10 +107,12 @@ def score(names: pd.DataFrame, anchors: Anchors, embed: Embed, top: int = 20) ->
         nearest=np.asarray(groups, dtype=object)[order[:, 0]], second=np.asarray(groups, dtype=object)[order[:, 1]],
         **purity(cosines), clears_controls=_clears(table["group"], cosines, vectors, anchors, embed),
     )  # fmt: skip
+    table["facets"], table["clears_facets"] = _facets(table["group"], cosines, vectors, anchors, embed)
     table["pure"] = _reached(table)
     for place, group in enumerate(groups):
         table[f"similarity_{group}"] = cosines[:, place]
-    eligible = (table["pure"] >= 2) & table["clears_controls"] & (table["distinctiveness"] > 0)
+    clear = table["clears_controls"] & table["clears_facets"]
+    eligible = (table["pure"] >= 2) & clear & (table["distinctiveness"] > 0)
     table["rank"] = pd.array([None] * len(table), dtype="Int64")
     for _, rows in table[eligible].groupby(["group", "gender"], sort=False):
         relevance = rows["distinctiveness"].to_numpy()
@@ -206,6 +215,22 @@ def _clears(
             far = vectors[rows] @ anchor(control["phrases"], embed)
             clears[rows] &= cosines[rows, places.index(of)] - far >= float(control.get("margin", 0.0))
     return clears
+
+
+def _facets(
+    group: pd.Series, cosines: NDArray[Any], vectors: NDArray[Any], anchors: Anchors, embed: Embed
+) -> tuple[pd.api.extensions.ExtensionArray, NDArray[np.bool_]]:
+    """How many facets of its group each name passes, <NA> where the group has none, and whether that is enough."""
+    passed = pd.array([None] * len(group), dtype="Int64")
+    clears = np.ones(len(group), dtype=bool)
+    for of, own in anchors.facets.items():
+        rows = np.flatnonzero(group == of)
+        others = np.delete(cosines[rows], list(anchors.groups).index(of), axis=1).max(axis=1, initial=-1)
+        near = {name: vectors[rows] @ anchor(phrases, embed) > others for name, phrases in own["phrases"].items()}
+        count = np.sum(list(near.values()), axis=0)
+        passed[rows] = count
+        clears[rows] = (count >= int(own.get("needed", 2))) & near.get(own.get("mandatory"), np.True_)
+    return passed, clears
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

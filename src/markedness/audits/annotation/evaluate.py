@@ -11,9 +11,10 @@ from markedness.audits.annotation import figures
 from markedness.audits.annotation.estimators import scores
 from markedness.audits.annotation.estimators.cells import of_paradigm
 from markedness.audits.annotation.estimators.notes import indifference, notes
+from markedness.audits.annotation.estimators.order import order_effects
 from markedness.audits.annotation.estimators.paired import published_directional_consistency
 from markedness.audits.annotation.estimators.params import Params as Params
-from markedness.audits.annotation.estimators.tables import dialect_gaps, missing_judgments, name_gaps
+from markedness.audits.annotation.estimators.tables import answered, dialect_gaps, missing_judgments, name_gaps
 from markedness.records import FeatureTables
 from markedness.results import Evaluation, Score
 from markedness.stats.inference import benjamini_hochberg
@@ -39,19 +40,22 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     Returns
     -------
     Evaluation
-        The Scores of `estimators.scores`; tables ``gaps``, ``dialect_gaps``, ``missing`` and ``significant``.
+        The Scores of `estimators.scores`; tables ``gaps``, ``dialect_gaps``, ``missing``,
+        ``significant``, and ``order`` where several texts were one request or answers were counterbalanced.
     """
     pairs = features["pairs"]
     level = params.confidence_level
     parts = {paradigm: of_paradigm(pairs, paradigm) for paradigm in TABULATE}
     gaps, of_dialect = (tabulate(parts[paradigm], level) for paradigm, tabulate in TABULATE.items())
     missing = missing_judgments(list(parts.values()), level)
+    order = pd.concat([order_effects(part, level) for part in parts.values()], ignore_index=True)
     significant = gaps[gaps["significant"]].sort_values("gap", key=np.abs, ascending=False, ignore_index=True)
     ungrouped = int(pairs["ungrouped"].max()) if len(pairs) else 0
     caveats = {"names": indifference("names", gaps), "dialect": indifference("dialect", of_dialect)}
     return Evaluation(
         scores=[_with_caveat(score, caveats) for score in scores.scores(features, params, rng)],
-        tables={"gaps": gaps, "dialect_gaps": of_dialect, "missing": missing, "significant": significant},
+        tables={"gaps": gaps, "dialect_gaps": of_dialect, "missing": missing, "significant": significant}
+        | ({"order": order} if len(order) else {}),
         figures=figures.figures(gaps, of_dialect, missing),
         notes=list(notes(gaps, of_dialect, missing, ungrouped, 1 - level)),
     )
@@ -82,6 +86,7 @@ def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params
         models x tasks x groups for names, within a model for dialect, the families of the paper.
         ``annotation_direction``: per group and task (dialect: group is the dialect) mean gap, sd over models, models
         with its sign, consistency, and ``n_significant``, models with p_adjusted_models below 1 - confidence level.
+        ``annotation_models``: per model and paradigm the judgments asked for and answered, and the significant cells.
         Empty with fewer than two models.
     """
     measured = {model: tables["pairs"] for model, tables in features.items()}
@@ -112,4 +117,11 @@ def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params
     )
     direction = direction.merge(found.rename("n_significant").reset_index(), how="left")
     direction["n_significant"] = direction["n_significant"].fillna(0).astype(int)
-    return {"annotation_gaps": gaps, "annotation_direction": direction}
+    level = 1 - params.confidence_level
+    completion = [
+        {"model": model, "paradigm": name, **answered(of_paradigm(measured[str(model)], str(name)), cells, level)}
+        for (model, name), cells in gaps.groupby(["model", "paradigm"], sort=False)
+    ]
+    return {
+        "annotation_gaps": gaps, "annotation_direction": direction, "annotation_models": pd.DataFrame(completion),
+    }  # fmt: skip

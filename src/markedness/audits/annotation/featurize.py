@@ -22,7 +22,7 @@ NAMED = 5
 """Labels that a note names."""
 _ABOUT = (
     "paradigm", "prompt_id", "group", "reference", "task", "domain", "valence", "iteration", "pair", "vignette",
-    "gender",
+    "gender", "answer_order",
 )  # fmt: skip
 
 
@@ -60,8 +60,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         ``yes`` (judgments and yes-answers of the marked text), ``n_reference``, ``yes_reference``; ``delta`` = yes / n
         - yes_reference / n_reference, in [-1, 1], positive: the marked text gets yes more often, NaN when a side is
         missing; ``margin``, ``margin_reference``: mean ln P(yes) - ln P(no), nats, NaN where not scored; for each
-        reason the missing judgments of either side (``refusal``, ``refusal_reference``, ...); ``ungrouped``: stored
-        judgments without a group, which are left out, of the whole table.
+        reason the missing judgments of either side (``refusal``, ``refusal_reference``, ...); where several texts were
+        one request, ``position`` and ``position_reference`` (mean place in it, from 1) and ``together`` (1: both texts
+        in one); ``ungrouped``: stored judgments without a group, which are left out, of the whole table.
 
     Raises
     ------
@@ -89,6 +90,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         made[name] = sums
     for name, sums in _sums(rows, unmarked, pair[unmarked], n_pairs).items():
         made[f"{name}_reference"] = sums[of_unit]
+    if "position" in rows:  # several texts in one request
+        made["together"] = _same_request(rows["prompt_id"], first, first_reference)
     made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
     made["ungrouped"] = np.int32(ungrouped)
     return Features({"pairs": made}, notes=tuple(_unread(responses)))
@@ -141,7 +144,20 @@ def _sums(rows: pd.DataFrame, side: NDArray[np.bool_], code: Codes, size: int) -
     margin = rows["margin"].to_numpy(dtype=float)[side] if "margin" in rows else np.full(len(code), np.nan)
     scored = ~np.isnan(margin)
     sums = np.bincount(code[scored], weights=margin[scored], minlength=size)
-    return {**found, "margin": _ratio(sums, np.bincount(code[scored], minlength=size))}
+    found["margin"] = _ratio(sums, np.bincount(code[scored], minlength=size))
+    if "position" in rows:
+        place = rows["position"].to_numpy(dtype=float)[side]
+        there = ~np.isnan(place)
+        sums = np.bincount(code[there], weights=place[there], minlength=size)
+        found["position"] = _ratio(sums, np.bincount(code[there], minlength=size))
+    return found
+
+
+def _same_request(prompt_id: pd.Series, first: Codes, reference: Codes) -> NDArray[np.float64]:
+    """1 where the first judgments of the two texts are of one request, 0 where not, NaN without one of them."""
+    codes = pd.factorize(prompt_id)[0]
+    same = (codes[np.maximum(first, 0)] == codes[np.maximum(reference, 0)]).astype(float)
+    return np.asarray(np.where((first >= 0) & (reference >= 0), same, np.nan))
 
 
 def _pairs(rows: pd.DataFrame) -> tuple[Codes, int]:

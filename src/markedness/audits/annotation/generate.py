@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
-from markedness.audits.annotation.design.requests import Requests, about_task
+from markedness.audits.annotation.design.requests import Requests, Twins, about_task, batches
 from markedness.audits.annotation.design.stimuli import (
     StimuliError,
     Task,
     dialect_texts,
+    one_text_a_pair,
     read_frames,
     read_names,
     read_tasks,
@@ -60,6 +61,8 @@ class Names(Strict):
     """Refuse vignettes with a word that touches a task."""
     batch_size: int = Field(default=60, ge=1)
     """Texts of one request, when asked in batches."""
+    twins: Twins = "any"
+    """The two texts of a pair: in requests as they come, always together in one, or always in different ones."""
 
 
 class Dialect(Strict):
@@ -94,6 +97,8 @@ class Params(Strict):
     temperature: float = Field(default=0.0, ge=0)
     max_tokens: int | None = Field(default=None, ge=1)
     """Of one answer; None: 16, and 16 more for each text of a batch."""
+    counterbalance: bool = False
+    """Every other iteration names the answers in the other order (frames single_reversed, batch_reversed)."""
 
     @field_validator("axes")
     @classmethod
@@ -114,6 +119,10 @@ class Params(Strict):
             raise ValueError("answer: probability compares the two answers to one text; set mode: single")
         if self.answers[0] == self.answers[1] or not all(self.answers):
             raise ValueError("answers: give two different words, yes first")
+        if self.names.twins == "together" and self.names.batch_size < 2:
+            raise ValueError("names.twins: together needs a names.batch_size of 2 or more")
+        if self.counterbalance and min(self.names.iterations, self.dialect.iterations) < 2:
+            raise ValueError("counterbalance: takes turns over iterations; set 2 or more of names and dialect")
         return self
 
     @property
@@ -147,7 +156,7 @@ def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Gener
         When a file lacks what the study needs.
     """
     tasks = read_tasks(stimuli, params.tasks_file)
-    frames = read_frames(stimuli, params.frames_file)
+    frames = read_frames(stimuli, params.frames_file, params.counterbalance)
     scored = params.answer == "probability"
     requests = Requests(frames, params.answers, scored, params.temperature, params.max_tokens)
     found: list[Prompt] = []
@@ -169,14 +178,13 @@ def _names_prompts(
     for iteration in range(study.iterations):
         texts = next(iterations)
         for task in selected:
-            about = about_task("names", axis, task, iteration)
-            order = [texts[place] for place in rng.permutation(len(texts))]
+            about = about_task("names", axis, task, iteration, params.counterbalance)
             if params.mode == "single":
+                order = [texts[place] for place in rng.permutation(len(texts))]
                 yield from (requests.single(text, task, about) for text in order)
                 continue
-            for number, start in enumerate(range(0, len(order), study.batch_size)):
-                prompt_id = f"names/{task.task}/{iteration}/{number}"
-                yield requests.batch(order[start : start + study.batch_size], task, about, prompt_id)
+            for number, batch in enumerate(batches(texts, study.batch_size, study.twins, rng)):
+                yield requests.batch(batch, task, about, f"names/{task.task}/{iteration}/{number}")
 
 
 def _dialect_prompts(
@@ -187,10 +195,12 @@ def _dialect_prompts(
     for task in select_tasks(tasks, study.tasks, "dialect", params.tasks_file):
         texts = dialect_texts(table, study.file, task, axis, study.pairs)
         if params.answer == "probability":
-            yield from (requests.single(text, task, about_task("dialect", axis, task, 0)) for text in texts)
+            for order in range(1 + params.counterbalance):
+                about = about_task("dialect", axis, task, order, params.counterbalance)
+                yield from (requests.single(text, task, about) for text in texts)
             continue
         for iteration in range(study.iterations):
-            about = about_task("dialect", axis, task, iteration)
+            about = about_task("dialect", axis, task, iteration, params.counterbalance)
             # with replacement: each place of a request is an independent draw from all dialects' texts
             drawn = [texts[place] for place in rng.integers(0, len(texts), size=study.batch_size)]
             if params.mode == "single":

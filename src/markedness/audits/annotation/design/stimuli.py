@@ -18,6 +18,9 @@ Names = Mapping[str, Mapping[str, Sequence[str]]]
 Frames = Mapping[str, Mapping[str, str]]
 """Mode ("single" or "batch") -> "message" or "completion" -> text with places to fill."""
 
+REVERSED = "_reversed"
+"""End of the name of a mode that names the answers in the other order."""
+
 
 class StimuliError(AuditError):
     """A stimulus file that cannot be used as it is."""
@@ -130,14 +133,31 @@ def dialect_texts(table: pd.DataFrame, file: str, task: Task, axis: Axis, n_pair
     return texts
 
 
-def read_frames(stimuli: Stimuli, file: str) -> Frames:
-    """The frames of both modes."""
+def read_frames(stimuli: Stimuli, file: str, both_orders: bool = False) -> Frames:
+    """The frames of both modes, and where asked those that name the answers in the other order."""
     frames = stimuli.data(file)
     found: dict[str, dict[str, str]] = {}
-    for mode, place in (("single", "{text}"), ("batch", "{texts}")):
+    places = {"single": "{text}", "batch": "{texts}"}
+    places |= {f"{mode}{REVERSED}": place for mode, place in places.items()} if both_orders else {}
+    for mode, place in places.items():
         for kind in ("message", "completion"):
             frame = (frames.get(mode) or {}).get(kind) if isinstance(frames, dict) else None
             if not isinstance(frame, str) or "{task}" not in frame or place not in frame:
                 raise StimuliError(f"{file}: {mode}.{kind} must be a text with {{task}} and {place}")
             found.setdefault(mode, {})[kind] = frame
     return found
+
+
+def one_text_a_pair(rows: pd.DataFrame, column: str) -> None:
+    """Refuse a pair whose texts of one group, iteration and task are about several vignettes or names."""
+    if "pair" not in rows or column not in rows:
+        return
+    keys = [name for name in ("paradigm", "iteration", "task", "pair", "group") if name in rows]
+    named = rows[rows["pair"].fillna("").ne("") & rows[column].fillna("").ne("")]
+    several = named.groupby(keys, sort=False, observed=True, dropna=False)[column].nunique().gt(1)
+    if several.any():
+        pair = dict(zip(keys, several.index[several][0], strict=True))["pair"]
+        raise StimuliError(
+            f"annotation: the pair '{pair}' has texts of several values of {column}, so that different texts would "
+            f"count as one; give every pair of the corpus an id of its own, such as {column} and number"
+        )

@@ -160,7 +160,7 @@ def matched(pairs: pd.DataFrame) -> Matched:
     both = ((marked > 0) & (unmarked > 0)).to_numpy(dtype=bool)
     pairs, code = pairs[both].reset_index(drop=True), code[both]
     dialect = bool(pairs["paradigm"].astype(object).eq("dialect").any())
-    factors, missing_column = _factors(pairs, dialect)
+    known, missing_column = factors(pairs, dialect)
     unit = np.zeros(len(pairs), dtype=np.int64)
     names = ("group", "pair", "vignette", *(() if dialect else ("iteration", "gender", "name", "reference_name")))
     for name in names:
@@ -171,12 +171,12 @@ def matched(pairs: pd.DataFrame) -> Matched:
     made = np.full((4, len(first), len(table)), np.nan)
     made[:, unit, code] = _differences(pairs)
     if missing_column:
-        factors = {"pair": np.arange(len(pairs)).astype(str).astype(object)}
+        known = {"pair": np.arange(len(pairs)).astype(str).astype(object)}
     groups = pairs["group"].to_numpy(dtype=object)[first]
-    return Matched(table, made, {name: labels[first] for name, labels in factors.items()}, groups, missing_column)
+    return Matched(table, made, {name: labels[first] for name, labels in known.items()}, groups, missing_column)
 
 
-def _factors(pairs: pd.DataFrame, dialect: bool) -> tuple[dict[str, Labels], str]:
+def factors(pairs: pd.DataFrame, dialect: bool) -> tuple[dict[str, Labels], str]:
     """Clusters of each row, and the first factor that is not known of every row."""
     if dialect:
         pair = "pair" if (codes(pairs, "pair") >= 0).all() else "vignette"

@@ -132,6 +132,18 @@ def missing_judgments(paradigms: Iterable[pd.DataFrame], confidence_level: float
     return table[[*columns, *REASONS]]
 
 
+def answered(pairs: pd.DataFrame, gaps: pd.DataFrame, level: float) -> dict[str, object]:
+    """How much one model answered of what one paradigm asked, and in how many cells its gap is significant."""
+    counts = _counts(pairs)
+    counts = counts[counts["task"].eq("all tasks")]
+    n, missing = int(counts["n"].sum()), int(counts[list(REASONS)].to_numpy().sum())
+    significant = int((gaps["p_adjusted_models"] < level).sum())
+    return {
+        "asked": n + missing, "answered": n, "completion": n / (n + missing) if n + missing else np.nan,
+        "cells": len(gaps), "significant": significant, "significant_share": significant / max(1, len(gaps)),
+    }  # fmt: skip
+
+
 def _tests(pairs: pd.DataFrame, code: Codes, n: int, confidence_level: float) -> pd.DataFrame:
     """The paper's tests of each cell, and the engine's."""
     tests = published_paired_tests(pairs["delta"], code, n, confidence_level).drop(columns="se")
