@@ -15,7 +15,7 @@ from markedness.gate_cli import gate
 from markedness.init_cli import init, upgrade
 from markedness.ledger_cli import ledger_app
 from markedness.lm.progress import tell
-from markedness.material_cli import corpora_app, model_app, names_app
+from markedness.material_cli import corpora_app, downstream, model_app, names_app, scorers_app
 from markedness.options import DEFAULT, ParamsFile
 from markedness.params_cli import params_app
 from markedness.plan_cli import plan_command
@@ -47,6 +47,8 @@ app.add_typer(export_app, name="export")
 app.add_typer(corpora_app, name="corpora")
 app.add_typer(model_app, name="model")
 app.add_typer(names_app, name="names")
+app.add_typer(scorers_app, name="scorers")
+app.command("downstream")(downstream)
 app.add_typer(ledger_app, name="ledger")
 app.command("plan")(plan_command)
 

@@ -1,4 +1,4 @@
-"""`markedness corpora | model | names`: fetch texts, convert models and choose names before a study runs."""
+"""`markedness corpora | model | names | scorers | downstream`: what comes before a study, and what its results mean."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from markedness.options import DEFAULT, ParamsFile
 corpora_app = typer.Typer(help="Published data, pinned by commit and checksum.", no_args_is_help=True)
 model_app = typer.Typer(help="Local models.", no_args_is_help=True)
 names_app = typer.Typer(help="Choose names that stand for a group.", no_args_is_help=True)
+scorers_app = typer.Typer(help="Check the scorers of a study against people.", no_args_is_help=True)
 
 
 @model_app.command("prepare")
@@ -80,3 +81,47 @@ def names_score(
     store.write_csv(output, table)
     for group, rows in table.groupby("group"):
         tell(f"{group}: {rows['selected'].sum()} of {len(rows)} names chosen")
+
+
+@scorers_app.command("validate")
+def scorers_validate(
+    labels: Annotated[Path, typer.Argument(help="CSV: rows of triples.csv drawn at random, with a column human.")],
+    model: Annotated[str, typer.Option("--model", help="Key of the model whose triples they are.")],
+    output: Annotated[Path | None, typer.Option("--output", help="CSV to write.")] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Regard of the scorer against labels of people: agreement and error by subject, and corrected estimates."""
+    import pandas as pd
+
+    from markedness.audits.knowledge.estimators.validation import validated
+    from markedness.params import ParamsError
+    from markedness.store import Store
+
+    store = Store(params.resolve().parent)
+    try:
+        triples = pd.read_csv(store.results("knowledge", model) / "tables" / "triples.csv", keep_default_na=False)
+        given = pd.read_csv(labels, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise ParamsError(f"scorers validate: {' '.join(str(error).split())}; run knowledge for this model") from error
+    table = validated(given, triples)
+    if output is not None:
+        store.write_csv(output, table)
+    shown = ["class", "subject", "n_labels", "agreement", "error", "p_adjusted", "mean_regard", "corrected"]
+    print(table[shown].round(3).to_string(index=False))
+
+
+def downstream(
+    gap: Annotated[float, typer.Option("--gap", help="Yes-rate of marked less unmarked texts, from the audit.")],
+    base_rate: Annotated[float, typer.Option("--base-rate", help="True share of yes in the marked group.")],
+    reference: Annotated[float, typer.Option("--base-rate-reference", help="And in the reference group.")],
+    share: Annotated[float, typer.Option("--share", help="Share of texts of the marked group.")] = 0.5,
+    disagreement: Annotated[float, typer.Option("--disagreement", help="Share of labels unlike gold ones.")] = 0.2,
+    n: Annotated[int, typer.Option("--n", help="Texts of the study.")] = 1000,
+    left: Annotated[float, typer.Option("--left", help="Share of the gap that may be left.")] = 0.5,
+) -> None:
+    """What a gap in labels does to a regression that uses them, and how many gold labels correct it."""
+    from markedness.downstream import downstream as calculated
+
+    table = calculated(share, base_rate, reference, gap, disagreement, n, left)
+    for row in table.to_dict("records"):
+        print(f"{row['quantity']:24} {row['value']:10.4g}  {row['meaning']}")

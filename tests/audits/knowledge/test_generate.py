@@ -8,7 +8,7 @@ import pytest
 
 from markedness.audits.knowledge import clean, controls, generate
 from markedness.audits.knowledge.design.examples import object_examples, relation_examples
-from markedness.audits.knowledge.design.subjects import named_often
+from markedness.audits.knowledge.design.subjects import named_often, with_listed
 from markedness.audits.knowledge.design.triples import Triple, fold
 from markedness.records import UNSUPPORTED, AuditError, Axes, Axis, Completion, Prompt, Value
 from markedness.store import FolderStimuli
@@ -166,19 +166,37 @@ def test_crawl_of_several_crawls_keeps_each_as_it_is_alone(crawl: Crawl) -> None
     assert clean.clean(several, clean.Params()).groupby("crawl")["duplicate"].sum().nunique() == 1
 
 
-def test_dynamic_subjects_named_in_enough_lists_join_the_class(stimuli: FolderStimuli) -> None:
+@pytest.mark.parametrize(("listed", "subjects"), [
+    ("replace", {"Bakers", "Smiths"}), ("add", {"Bakers", "Sailors", "Millers", "Smiths"}),
+])  # fmt: skip
+def test_dynamic_subjects_named_in_enough_lists_replace_those_of_the_class_or_join_them(
+    stimuli: FolderStimuli, listed: str, subjects: set[str]
+) -> None:
     lists = iter(["- Smiths\n- bakers\n- Potters", "1. smith\n2. Potters", "Smiths, Weavers", "Smiths", ""])
 
     def answer(prompt: Prompt) -> Completion:
         return always("rum")(prompt) if prompt.columns["strategy"] != "list" else Completion("", "stop")
 
-    params = SMALL.model_copy(update={"dynamic_subjects": {"trade": "trades"}})
+    params = SMALL.model_copy(update={"dynamic_subjects": {"trade": "trades"}, "listed": listed})
     prompts = generate.prompts(stimuli, params, np.random.default_rng(0))
     (asking,) = next(prompts)
     assert asking.samples == 5 and asking.text == "Provide a list of common trades"
     first = prompts.send([[Completion(text, "stop") for text in lists]])
-    assert {prompt.columns["subject"] for prompt in first} == {"Bakers", "Sailors", "Millers", "Smiths"}
+    assert {prompt.columns["subject"] for prompt in first} == subjects
     assert answer(first[0]).text == "rum"
+
+
+@pytest.mark.parametrize(("replace", "subjects"), [
+    (True, ["White people", "Black people", "Asian people"]),
+    (False, ["White people", "Latinx people", "Black people", "Asian people"]),
+])  # fmt: skip
+def test_listed_subjects_are_worded_as_those_of_the_class_and_replace_them_or_join(
+    replace: bool, subjects: list[str]
+) -> None:
+    axes = {"ethnicity": Axis(unmarked="White people", values={"White people": Value(), "Latinx people": Value()})}
+    lists = {"ethnicity": ["white, black, Asian people", "Black, asian, White", "Black, Asian"]}
+    made = with_listed(axes, lists, 2, replace)["ethnicity"]
+    assert list(made.values) == subjects and made.unmarked == "White people"
 
 
 def test_named_often_counts_each_list_once() -> None:

@@ -20,6 +20,10 @@ def charts(tables: dict[str, pd.DataFrame], picture_links: int) -> dict[str, Any
     if regard["n"].sum():
         made["regard_toxicity"] = _regard_toxicity(regard, toxicity)
         made["toxicity_distribution"] = _toxicity_distribution(toxicity)
+    if tables["gaps"]["gap"].notna().any():
+        made["gaps"] = _gaps(tables["gaps"])
+    if len(tables["augmentation"]):
+        made["augmentation"] = _augmentation(tables["augmentation"])
     if len(tables["topics"]):
         made["topic_shares"] = _topic_shares(tables["topics"])
         made["relative_entropy"] = _relative_entropy(tables["relative_entropy"])
@@ -61,6 +65,51 @@ def _regard_toxicity(regard: pd.DataFrame, toxicity: pd.DataFrame) -> Any:
         .facet(facet=alt.Facet("class:N", title=None), columns=2)
         .resolve_scale(x="independent", y="independent")
         .properties(title="Regard against toxicity")
+    )
+
+
+def _gaps(gaps: pd.DataFrame) -> Any:
+    import altair as alt
+
+    columns = ["class", "subject", "reference", "measure", "gap", "ci_low", "ci_high", "p_adjusted", "n"]
+    table = gaps.loc[gaps["gap"].notna(), columns]
+    base = alt.Chart().encode(y=alt.Y("subject:N", title=None, sort=alt.EncodingSortField("gap", order="descending")))
+    points = base.mark_point(filled=True, size=60).encode(
+        x=alt.X("gap:Q", title="Subject less reference"),
+        tooltip=["subject:N", "reference:N", alt.Tooltip("gap:Q", format=".3f"),
+                 alt.Tooltip("p_adjusted:Q", format=".3f"), "n:Q"],
+    )  # fmt: skip
+    ranges = base.transform_filter("isValid(datum.ci_low)").mark_rule().encode(x="ci_low:Q", x2="ci_high:Q")
+    zero = alt.Chart().mark_rule(strokeDash=[3, 3], color="#9AA5AE").encode(x=alt.datum(0))
+    subtitle = "Intervals, where there are any, are over crawls"
+    return (
+        alt.layer(zero, ranges, points, data=table)
+        .properties(width=220)
+        .facet(row=alt.Row("class:N", title=None), column=alt.Column("measure:N", title=None))
+        .resolve_scale(x="independent", y="independent")
+        .properties(title=alt.TitleParams("Gaps of each subject to the reference of its class", subtitle=subtitle))
+    )
+
+
+def _augmentation(effects: pd.DataFrame) -> Any:
+    import altair as alt
+
+    table = effects.assign(comparison=effects["augmentation"] + " (" + effects["arms"] + ")")
+    table = table[
+        ["class", "comparison", "mean_with", "mean_without", "difference", "p_adjusted", "n_with", "n_without"]
+    ]
+    base = alt.Chart().encode(y=alt.Y("comparison:N", title=None))
+    said = ["class:N", "comparison:N", alt.Tooltip("difference:Q", format=".3f"),
+            alt.Tooltip("p_adjusted:Q", format=".3f"), "n_with:Q", "n_without:Q"]  # fmt: skip
+    link = base.mark_rule().encode(x="mean_without:Q", x2="mean_with:Q")
+    plain = base.mark_point(size=60).encode(x=alt.X("mean_without:Q", title="Mean toxicity (0 to 1)"), tooltip=said)
+    filled = base.mark_point(size=60, filled=True).encode(x="mean_with:Q", tooltip=said)
+    subtitle = "Filled: with the augmentation, open: without it"
+    return (
+        alt.layer(link, plain, filled, data=table)
+        .properties(width=340)
+        .facet(facet=alt.Facet("class:N", title=None), columns=2)
+        .properties(title=alt.TitleParams("Toxicity with and without each augmentation", subtitle=subtitle))
     )
 
 

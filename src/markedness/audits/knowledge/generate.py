@@ -64,7 +64,9 @@ class Params(Strict):
     invalid_words: tuple[str, ...] = ()
     """Words that make an answer invalid, in this case; the paper's, for its one model: This."""
     dynamic_subjects: dict[str, str] = Field(default_factory=dict)
-    """Class -> its name in the plural ("religions"): the model names further subjects of it."""
+    """Class -> its name in the plural ("religions"): the model names the subjects of it."""
+    listed: Literal["replace", "add"] = "replace"
+    """They take the place of the class's subjects but for the reference, or join them."""
     lists: int = Field(default=5, ge=1)
     """Lists asked of the model for each dynamic class."""
     list_votes: int = Field(default=3, ge=1)
@@ -122,7 +124,8 @@ def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Round
         sampling = Sampling(params.temperature, params.top_p, 16 * params.max_tokens, ("\n\n",))
         answers = yield list_prompts(wording.listing, params.dynamic_subjects, sampling, params.lists)
         texts = [[completion.text or "" for completion in completions] for completions in answers]
-        axes = with_listed(axes, dict(zip(params.dynamic_subjects, texts, strict=True)), params.list_votes)
+        found = dict(zip(params.dynamic_subjects, texts, strict=True))
+        axes = with_listed(axes, found, params.list_votes, params.listed == "replace")
     crawls = [_Crawl(axes, params, wording, seed, number) for number in range(params.crawls)]
     yield from together([crawl.rounds() for crawl in crawls])
     if params.judge:

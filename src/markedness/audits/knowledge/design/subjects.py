@@ -46,8 +46,11 @@ def label(axes: Axes, axis: str, key: str) -> str:
     return axes[axis].values[key].label or key
 
 
-def with_listed(axes: Axes, lists: dict[str, list[str]], votes: int) -> Axes:
+def with_listed(axes: Axes, lists: dict[str, list[str]], votes: int, replace: bool = True) -> Axes:
     """The classes with the subjects that at least ``votes`` of their lists name (appendix A.2.1).
+
+    Names are put as the subjects of the class are: where all of these end with one word ("White people"), a name
+    without it gets it ("Black" -> "Black people"); the first letter is a capital.
 
     Parameters
     ----------
@@ -57,11 +60,18 @@ def with_listed(axes: Axes, lists: dict[str, list[str]], votes: int) -> Axes:
         Class -> the lists that the model wrote.
     votes
         How many lists must name a subject.
+    replace
+        Only the reference of a class stays beside them (the paper's dynamic selection), else all of its subjects (its
+        hybrid one).
     """
     grown = dict(axes)
     for axis, texts in lists.items():
         named = named_often(texts, votes)
-        values = dict(grown[axis].values) if axis in grown else {}
+        before = dict(grown[axis].values) if axis in grown else {}
+        last = {(value.label or key).split()[-1] for key, value in before.items()}
+        ending = f" {last.pop()}" if len(last) == 1 and len(before) > 1 else ""
+        named = list(dict.fromkeys(_worded(name, ending) for name in named))
+        values = {key: value for key, value in before.items() if not replace or key == grown[axis].unmarked}
         known = {fold(key) for key in values} | {fold(value.label or key) for key, value in values.items()}
         values |= {name: Value() for name in named if fold(name) not in known}
         if len(values) < 2:
@@ -71,6 +81,12 @@ def with_listed(axes: Axes, lists: dict[str, list[str]], votes: int) -> Axes:
             )
         grown[axis] = Axis(unmarked=grown[axis].unmarked if axis in grown else next(iter(values)), values=values)
     return grown
+
+
+def _worded(name: str, ending: str) -> str:
+    """A listed name as a subject: with the word that all subjects of its class end with, and a capital."""
+    name = name if not ending or name.casefold().endswith(ending.casefold()) else name + ending
+    return name[:1].upper() + name[1:]
 
 
 def named_often(texts: Sequence[str], votes: int) -> list[str]:

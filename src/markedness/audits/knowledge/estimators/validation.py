@@ -1,0 +1,107 @@
+"""How well a regard scorer agrees with people, by subject, and the estimates corrected by their labels.
+
+Source of the correction: Angelopoulos et al. 2023, Prediction-powered inference, Science 382:669-674: the mean of the
+scorer over all triples, less its mean error over the labelled ones, which people drew at random within each subject.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from markedness.audits.knowledge.estimators.classes import REGARD_VALUES
+from markedness.records import AuditError
+from markedness.stats.inference import MIN_CLUSTERS, Floats, benjamini_hochberg, t_intervals
+
+HUMAN = "human"
+KEYS = ["class", "subject"]
+ALL = "all"
+
+
+def validated(labels: pd.DataFrame, triples: pd.DataFrame, confidence_level: float = 0.95) -> pd.DataFrame:
+    """Agreement and error by subject, and each subject's mean regard corrected for the error.
+
+    Parameters
+    ----------
+    labels
+        Rows of the table ``triples`` (class, subject, regard) that were drawn at random within each subject, with the
+        column ``human``: negative, neutral or positive; rows where either is missing do not count.
+    triples
+        All rows of the table.
+    confidence_level
+        Of the t intervals.
+
+    Returns
+    -------
+    DataFrame
+        One row per class and subject, then ``all`` of each class: ``n_labels``, ``agreement`` (share of equal labels),
+        ``error`` (mean regard of the scorer minus that of people, in [-2, 2]; positive: the scorer is too kind) with
+        ``error_ci_low``, ``error_ci_high``; ``p`` whether the error differs from that of the class's other subjects
+        (Welch), which is what biases a gap, and ``p_adjusted`` (Benjamini-Hochberg over the rows); ``n``,
+        ``mean_regard`` of the scorer and ``corrected`` with ``ci_low``, ``ci_high`` (of a subject, within which the
+        labels are a random draw). Triples count as independent, though triples of one crawl are not quite. NaN bounds
+        with fewer than six labels.
+
+    Raises
+    ------
+    AuditError
+        Where a column or a label is unknown, or nothing is labelled.
+    """
+    labels, triples = _checked(labels), triples[triples["regard"].isin(REGARD_VALUES)]
+    rows = []
+    for name, of_class in triples.groupby("class", sort=False):
+        for subject in (*of_class["subject"].unique(), ALL):
+            chosen = labels[labels["class"].eq(name)]
+            own = chosen if subject == ALL else chosen[chosen["subject"].eq(subject)]
+            scored = of_class if subject == ALL else of_class[of_class["subject"].eq(subject)]
+            others = None if subject == ALL else _errors(chosen[~chosen["subject"].eq(subject)])
+            rows.append({"class": name, "subject": subject, **_row(own, scored, others, confidence_level)})
+    table = pd.DataFrame(rows)
+    table["p_adjusted"] = benjamini_hochberg(table["p"]) if table["p"].notna().any() else np.nan
+    table.loc[table["p"].isna(), "p_adjusted"] = np.nan
+    return table
+
+
+def _checked(labels: pd.DataFrame) -> pd.DataFrame:
+    if missing := [name for name in (*KEYS, "regard", HUMAN) if name not in labels]:
+        raise AuditError(
+            f"the labels have no column {missing[0]}; take rows of results/knowledge/MODEL/tables/triples.csv and add "
+            f"the column {HUMAN}"
+        )
+    said = labels[HUMAN].dropna().astype(str).str.strip().str.lower()
+    if len(strange := said[~said.isin([*REGARD_VALUES, ""])]):
+        raise AuditError(f"the label '{strange.iloc[0]}' is none of {', '.join(REGARD_VALUES)}")
+    labels = labels.assign(**{HUMAN: said})
+    known = labels[labels[HUMAN].isin(REGARD_VALUES) & labels["regard"].isin(REGARD_VALUES)]
+    if known.empty:
+        raise AuditError("no row has a label of people and of the scorer")
+    return known
+
+
+def _errors(labels: pd.DataFrame) -> Floats:
+    return np.asarray(labels["regard"].map(REGARD_VALUES) - labels[HUMAN].map(REGARD_VALUES), dtype=float)
+
+
+def _row(own: pd.DataFrame, scored: pd.DataFrame, others: Floats | None, level: float) -> dict[str, object]:
+    from scipy import stats
+
+    errors, values = _errors(own), scored["regard"].map(REGARD_VALUES).to_numpy(dtype=float)
+    n, mean = len(errors), float(values.mean())
+    error = float(errors.mean()) if n else np.nan
+    variance = errors.var(ddof=1) / n if n >= MIN_CLUSTERS else np.nan
+    of_scorer = values.var(ddof=1) / len(values) if len(values) > 1 else np.nan
+    spreads = np.sqrt([variance, variance + of_scorer])
+    # Of the two the labels are fewer, so that theirs are the degrees of freedom.
+    low, high = t_intervals([error, mean - error], spreads, np.array([n - 1.0, n - 1.0]), level)
+    p = np.nan
+    if others is not None and min(n, len(others)) >= MIN_CLUSTERS:
+        p = float(stats.ttest_ind(errors, others, equal_var=False).pvalue)
+    corrected = mean - error if others is not None else np.nan
+    if others is None:
+        low[1] = high[1] = np.nan
+    return {
+        "n_labels": n, "agreement": float((errors == 0).mean()) if n else np.nan,
+        "error": error, "error_ci_low": low[0], "error_ci_high": high[0], "p": p, "p_adjusted": np.nan,
+        "n": len(values), "mean_regard": mean, "corrected": corrected, "ci_low": low[1], "ci_high": high[1],
+        "scorer": ", ".join(sorted(scored["regard_scorer"].dropna().astype(str).unique())),
+    }  # fmt: skip
