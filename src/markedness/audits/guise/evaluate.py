@@ -37,7 +37,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     Returns
     -------
     Evaluation
-        Tables associations, stereotypes, agreement, favorability, favorability_ranks, employability,
+        Tables associations, stereotypes, agreement, agreement_prompts, favorability, favorability_ranks, employability,
         employability_tests, decisions, features, contrasts, correlations, perplexity; NaN where nothing is left
         to estimate.
     """
@@ -52,6 +52,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         for task in association_tasks(main_rows(own, params), attributes, params):
             rows["stereotypes"] += stereotype.stereotype_rows(task)
             rows["agreement"] += stereotype.agreement_rows(task, rng)
+            rows["agreement_prompts"] += stereotype.agreement_prompt_rows(task)
             rows["contrasts"] += stereotype.agreement_contrasts(task)
             rows["favorability"] += stereotype.favorability_rows(task, rng)
             rows["favorability_ranks"] += stereotype.favorability_rank_rows(task)

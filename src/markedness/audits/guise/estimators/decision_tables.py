@@ -70,6 +70,21 @@ def _parts(found: list[Verdicts]) -> Iterator[tuple[str, str, list[Verdicts]]]:
         yield "setting", setting, [one for one in found if one.setting == setting]
 
 
+def published_increases(chosen: list[Verdicts]) -> Row:
+    """Relative increase a / b - 1 of each text set and prompt: mean and standard error (ddof 1) over these cells.
+
+    A cell without a detrimental decision about one of the two guises has none and is counted. Cells share texts and
+    prompts, so that this error is no sampling error. Source: SI figures 9, 10, 14 and 15.
+    """
+    cells = [count([one.only(place)]) for one in chosen for place in range(len(one.prompts))]
+    known = np.array([c.count / c.count_reference - 1 for c in cells if c.count and c.count_reference])
+    error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else NAN
+    return {
+        "increase_mean": float(known.mean()) if len(known) else NAN, "increase_error_published": error,
+        "increase_cells": len(known), "increase_undefined": len(cells) - len(known),
+    }  # fmt: skip
+
+
 def _row(chosen: list[Verdicts], found: Score) -> Row:
     """Rates, tests and margins of one row."""
     c = count(chosen)
@@ -79,7 +94,8 @@ def _row(chosen: list[Verdicts], found: Score) -> Row:
     return {
         "rate": a / n_a if n_a else NAN, "rate_reference": b / n_b if n_b else NAN, "difference": c.difference,
         "ci_low": found.ci_low, "ci_high": found.ci_high, "p": found.p,
-        "increase": a / b - 1 if a and b else NAN, "count": a, "count_reference": b, "n": n_a,
+        "increase": a / b - 1 if a and b else NAN, **published_increases(chosen), "count": a, "count_reference": b,
+        "n": n_a,
         "n_reference": n_b, "chi2": equal.statistic, "p_published": equal.p,
         "chi2_2x2": fair.statistic, "p_2x2": fair.p, "ties": int((margins == 0).sum()),
         "smallest_margin": float(np.nanmin(np.abs(margins))) if np.isfinite(margins).any() else NAN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pandas as pd
@@ -81,15 +81,43 @@ def agreement_rows(task: AssociationTask, rng: np.random.Generator) -> list[Row]
     return rows
 
 
+def agreement_prompt_rows(task: AssociationTask) -> list[Row]:
+    """Agreement of each prompt with the human stereotypes of each year, over all settings and in each."""
+    if not task.exact:
+        return []
+    settings = task.log_ratio_by_setting
+    parts = {"all": task.log_ratio, **(settings if len(settings) > 1 else {})}
+    rows: list[Row] = []
+    for year, human in task.years.items():
+        for setting, log_ratio in parts.items():
+            scored, names = _scored(task, log_ratio)
+            for prompt, value in zip(task.prompts, mean_average_precision(scored, names, human), strict=True):
+                rows.append({
+                    "task": task.task, "group": task.group, "reference": task.reference, "setting": setting,
+                    "year": year, "prompt": prompt, "agreement": float(value), "chance": task.chance(year),
+                })  # fmt: skip
+    return rows
+
+
 def agreement_contrasts(task: AssociationTask) -> list[Row]:
-    """Agreement with each year's human stereotypes against that of the next year, over prompts."""
+    """Agreement over prompts with each year's stereotypes against the next year's, and setting against setting."""
     if not task.exact:
         return []
     scored, names = _scored(task, task.log_ratio)
     by_year = [(year, mean_average_precision(scored, names, human)) for year, human in task.years.items()]
-    return [
+    rows = [
         published_contrast(task.group, f"agreement.{task.task}", first, second) for first, second in pairwise(by_year)
     ]
+    for year, human in task.years.items():
+        by_setting = [
+            (setting, mean_average_precision(_scored(task, log_ratio)[0], names, human))
+            for setting, log_ratio in task.log_ratio_by_setting.items()
+        ]
+        rows += [
+            published_contrast(task.group, f"agreement.{task.task}.{year}", first, second)
+            for first, second in combinations(by_setting, 2)
+        ]
+    return rows
 
 
 def _scored(task: AssociationTask, log_ratio: Floats) -> tuple[Floats, list[str]]:

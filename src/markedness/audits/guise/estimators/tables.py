@@ -19,13 +19,15 @@ COLUMNS = {
     "n_pairs",
     "agreement": "task group reference setting year agreement ci_low ci_high chance p p_adjusted standard_error "
     "n_prompts t df p_published p_adjusted_published attributes human",
+    "agreement_prompts": "task group reference setting year prompt agreement chance",
     "favorability": "task group source weighted ci_low ci_high null_mean p unweighted attributes n",
     "favorability_ranks": "task group source rho p_published p_adjusted_published n",
     "employability": "occupation log_ratio ci_low ci_high prestige task group reference",
     "employability_tests": "task group level item mean_log_ratio sd t df p_published p_adjusted_published n intercept "
     "slope slope_error r_squared f p_slope_published n_prestige",
     "decisions": "task rule level item group reference rate rate_reference difference ci_low ci_high p p_adjusted "
-    "increase count count_reference n n_reference chi2 p_published p_adjusted_published chi2_2x2 p_2x2 ties "
+    "increase increase_mean increase_error_published increase_cells increase_undefined count count_reference n "
+    "n_reference chi2 p_published p_adjusted_published chi2_2x2 p_2x2 ties "
     "smallest_margin missing",
     "features": "text_set setting control group strength ci_low ci_high p p_adjusted sd n_prompts n_pairs t df "
     "p_published p_adjusted_published",
