@@ -76,6 +76,8 @@ def test_twins_are_in_one_request_or_in_different_ones_as_asked(twins: str, shar
     found = units(ask(_asked(twins=twins), annotator({})))
     names = found[found["paradigm"].eq("names")]
     assert (names["together"] == share).all() and len(names) == 18
+    # a pair of dialect texts is in many requests, of both orders
+    assert found.loc[found["paradigm"].eq("dialect"), ["together", "answer_order"]].isna().all().all()
     assert names["position"].between(1, 6).all() and set(names["answer_order"]) == {"yes first", "no first"}
     sizes = [len(texts_of_prompt(p.columns)) for p in prompts(_asked(twins=twins)) if p.columns["paradigm"] == "names"]
     assert sum(sizes) == 36 and max(sizes) <= 6

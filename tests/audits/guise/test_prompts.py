@@ -41,10 +41,15 @@ def test_agreement_of_single_prompts_has_the_mean_of_the_agreement_table() -> No
 def test_agreement_is_contrasted_between_settings_year_by_year() -> None:
     scores = measured(SMALL, shifted(0.4))
     other = scores["scores"].assign(setting="unmatched", text_set="other")
+    marked = other["group"].notna() & (np.arange(len(other)) % 2 == 0)
+    other["log_prob"] += np.random.default_rng(1).normal(0, 1.0, len(other)) * marked
     features = {**scores, "scores": pd.concat([scores["scores"], other], ignore_index=True)}
     made = evaluate.evaluate(features, FAST, np.random.default_rng(0)).tables
     contrasts = made["contrasts"]
     between = contrasts[contrasts["measure"].str.startswith("agreement.traits.")]
     assert set(made["agreement_prompts"]["setting"]) == {"all", "matched", "unmatched"}
     assert len(between) == made["agreement"]["year"].nunique()
-    assert between["difference"].to_numpy(dtype=float) == pytest.approx(0)  # the same texts twice
+    means = made["agreement_prompts"].groupby(["setting", "year"])["agreement"].mean()
+    for row in between.to_dict("records"):
+        year = row["measure"].rpartition(".")[2]
+        assert row["difference"] == pytest.approx(means[("matched", year)] - means[("unmatched", year)])

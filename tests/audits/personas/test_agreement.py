@@ -150,7 +150,7 @@ def test_words_that_only_a_crossing_has_and_the_mixed_model_of_similarity() -> N
     for row in words.to_dict("records"):
         values = str(row["group"]).split()
         if len(values) == 1:
-            assert row["only_crossed"] is pd.NA
+            assert pd.isna(row["only_crossed"])
         else:
             single = set().union(*(by_group.get(value, set()) for value in values))
             assert row["only_crossed"] == (row["word"] not in single)

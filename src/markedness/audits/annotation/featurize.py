@@ -92,6 +92,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         made[f"{name}_reference"] = sums[of_unit]
     if "position" in rows:  # several texts in one request
         made["together"] = _same_request(rows["prompt_id"], first, first_reference)
+    for name in {"together", "answer_order"} & {*made}:  # a pair of dialect texts is in many requests
+        made[name] = made[name].where(made["paradigm"].astype(object) == "names")
     made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
     made["ungrouped"] = np.int32(ungrouped)
     return Features({"pairs": made}, notes=tuple(_unread(responses)))
