@@ -240,6 +240,12 @@ def stored(**columns: list[str | None]) -> pd.DataFrame:
     return pd.DataFrame({**triples, **BLANK, **columns})
 
 
+@pytest.mark.parametrize("strategy", ["list", "judge"])
+def test_complete_corpus_of_a_strategy_that_is_no_triple_says_so(stimuli: FolderStimuli, strategy: str) -> None:
+    with pytest.raises(AuditError, match=f"the strategy '{strategy}' of the corpus is what a crawl calls an answer"):
+        generate.complete_corpus(stored(strategy=["a", "b", "c", strategy]), stimuli, SMALL)
+
+
 def test_complete_corpus_with_arms_analyses_the_one_of_params_in_any_order(stimuli: FolderStimuli) -> None:
     rows = stored(arm=["none", "none", "both", "both"])
     for order in ([0, 1, 2, 3], [3, 2, 1, 0]):

@@ -11,6 +11,9 @@ import pandas as pd
 from markedness.audits.knowledge.design.subjects import label
 from markedness.records import AuditError, Axes, composed
 
+NO_TRIPLES = {"list", "judge"}
+"""Strategies of a crawl whose answers are not triples."""
+
 
 class _Subject(NamedTuple):
     axis: str
@@ -44,8 +47,8 @@ def as_crawl(rows: pd.DataFrame, axes: Axes, invalid_words: str, arms: Sequence[
     Raises
     ------
     AuditError
-        Naming the first subject that is in none of the classes; when some rows alone name their crawl or arm; when no
-        row has the arm that is to be analysed.
+        Naming the first subject that is in none of the classes; when some rows alone name their crawl or arm; when a
+        strategy is that of an answer which is no triple; when no row has the arm that is to be analysed.
     """
     subjects: dict[tuple[str, str], _Subject] = {}
     for axis, of_class in axes.items():
@@ -68,6 +71,11 @@ def as_crawl(rows: pd.DataFrame, axes: Axes, invalid_words: str, arms: Sequence[
             raise AuditError(
                 f"knowledge: the column '{column}' of the corpus is empty in {unnamed} rows; fill it or leave it out"
             )
+    if "strategy" in rows and (own := set(rows["strategy"].dropna()) & NO_TRIPLES):
+        raise AuditError(
+            f"knowledge: the strategy '{min(own)}' of the corpus is what a crawl calls an answer that is no triple; "
+            "map it to another name with values.strategy, or leave these rows out"
+        )
     arm = _arms(rows, arms[0])
     found = [subjects[key] for key in keys]
     full = rows.assign(

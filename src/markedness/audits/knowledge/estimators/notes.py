@@ -9,8 +9,9 @@ from markedness.audits.knowledge.estimators.tables import REASONS
 from markedness.stats.inference import MIN_CLUSTERS
 
 _OFFLINE = (
-    "Offline scorer: a logistic regression on sentence embeddings, right for 88 % of 84 held-out statements that were "
-    "written for this project; it reads 'They' for every subject and does not recognise irony, negation or obscenity."
+    "Offline scorer: a logistic regression on sentence embeddings, right for 88 % of 84 held-out English statements "
+    "that were written for this project; it reads 'They' for every subject and does not recognise irony, "
+    "negation or obscenity."
 )
 _JUDGE = "Regard is the audited model's own judgment of its triples."
 
