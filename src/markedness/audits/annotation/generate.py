@@ -22,7 +22,6 @@ from markedness.audits.annotation.design.stimuli import (
     StimuliError,
     Task,
     dialect_texts,
-    one_text_a_pair,
     read_frames,
     read_names,
     read_tasks,

@@ -146,18 +146,3 @@ def read_frames(stimuli: Stimuli, file: str, both_orders: bool = False) -> Frame
                 raise StimuliError(f"{file}: {mode}.{kind} must be a text with {{task}} and {place}")
             found.setdefault(mode, {})[kind] = frame
     return found
-
-
-def one_text_a_pair(rows: pd.DataFrame, column: str) -> None:
-    """Refuse a pair whose texts of one group, iteration and task are about several vignettes or names."""
-    if "pair" not in rows or column not in rows:
-        return
-    keys = [name for name in ("paradigm", "iteration", "task", "pair", "group") if name in rows]
-    named = rows[rows["pair"].fillna("").ne("") & rows[column].fillna("").ne("")]
-    several = named.groupby(keys, sort=False, observed=True, dropna=False)[column].nunique().gt(1)
-    if several.any():
-        pair = dict(zip(keys, several.index[several][0], strict=True))["pair"]
-        raise StimuliError(
-            f"annotation: the pair '{pair}' has texts of several values of {column}, so that different texts would "
-            f"count as one; give every pair of the corpus an id of its own, such as {column} and number"
-        )
