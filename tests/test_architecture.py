@@ -48,6 +48,7 @@ CONFINED = {
         "lm/cluster.py",
         "lm/weights.py",
         "text/embeddings.py",
+        "text/minilm.py",
         "audits/knowledge/language/classifiers.py",
     },
     "transformers": {
