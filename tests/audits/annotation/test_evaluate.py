@@ -230,7 +230,7 @@ def test_controls_find_the_planted_and_nothing_else(mode: str) -> None:
         made[name] = evaluate.evaluate(tabled(ask(params, answer)), PARAMS, np.random.default_rng(1))
     none, planted = made["none"], made["planted"]
     for measure, paradigm in (("gap", "names"), ("dialect_gap", "dialect")):
-        assert none.score(f"{measure}_size.excess").p > 0.02 and none.score(f"{measure}.positive").p > 0.02
+        assert all(none.score(f"{measure}{key}").p_adjusted > 0.05 for key in ("_size.excess", ".positive"))
         found = planted.score(f"favorable_gap.{paradigm}").estimate
         assert found == pytest.approx(-controls.PLANTED_GAP, abs=0.15)
         assert planted.score(f"{measure}_size.excess").p <= 0.02 and planted.score(f"{measure}.positive").p <= 0.02

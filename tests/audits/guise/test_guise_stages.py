@@ -302,7 +302,7 @@ def test_evaluate_blind_control_is_not_accused() -> None:
     made = evaluate.evaluate(measured(params, controls.rule("none", 1.0)), FAST, np.random.default_rng(0))
     assert made.score("strength.covert").p > 0.05
     assert made.score("strength.covert").ci_low < 0 < made.score("strength.covert").ci_high
-    assert made.tables["stereotypes"]["p_adjusted"].dropna().min() > 0.05
+    assert made.tables["stereotypes"]["p_adjusted"].dropna().min() > 0.05 / 3  # of three tasks, each a family
     decisions = made.tables["decisions"].query("level == 'all' and rule == 'ratio'")
     assert (decisions["p"] > 0.05).all()
     assert all(not made.score(key).p_adjusted <= 0.05 for key in SPEC.headline)

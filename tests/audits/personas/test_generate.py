@@ -128,7 +128,7 @@ def test_control_planted_plants_for_marked_values_only() -> None:
     words = planted_words("Black") + planted_words("woman")
     both = author(Prompt("p", "g", columns={"marked": "Black, woman"}), np.random.default_rng(0))
     # at strength 2 the chance is 1: all four things are planted words
-    assert sum(f" {word}." in both for word in words) == 4
+    assert sum(word in both for word in words) == 4
     nobody = author(Prompt("p", "g", columns={"marked": ""}), np.random.default_rng(0))
     assert not any(word in nobody for word in words)
 

@@ -1,20 +1,26 @@
 """Scripted annotators: one blind to the group, one that judges marked groups less favorably.
 
-Both say yes with a probability that depends on task and vignette, so that their answers vary as a model's do.
+Both say yes with a chance that depends on the task. A vignette, a name and a text lean the same way in all tasks, so
+that their answers depend on one another as a model's do.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from statistics import NormalDist
 
 import numpy as np
 
 from markedness.audits.annotation.design.texts import texts_of_prompt
+from markedness.leanings import leaning, own
 from markedness.records import Prompt, Scalar
 
+SHARES = (0.75, 0.05, 0.12, 0.08)
+"""Of the variance of a judgment: of the vignette, the name, the text, and of the single answer."""
+LOG_ODDS = 0.4
+"""Standard deviation of the log odds of yes within a task."""
 PLANTED_GAP = 0.7
 """Gap on a task that is favorable (-) or unfavorable (+) to the person, for every marked group, at strength 1."""
 
@@ -26,19 +32,26 @@ def rule(name: str, strength: float) -> Callable[[Prompt, np.random.Generator], 
     def answer(prompt: Prompt, rng: np.random.Generator) -> str | Sequence[float]:
         columns = prompt.columns
         if "n_texts" in columns:
-            ys = [_says_yes({**columns, **text}, gap, rng) for text in texts_of_prompt(columns)]
-            return "\n".join(json.dumps({"i": index, "y": int(y)}) for index, y in enumerate(ys, 1))
-        yes = _says_yes(columns, gap, rng)
+            odds = [_log_odds({**columns, **text}, gap, rng) for text in texts_of_prompt(columns)]
+            return "\n".join(json.dumps({"i": index, "y": int(one > 0)}) for index, one in enumerate(odds, 1))
+        log_odds = _log_odds(columns, gap, rng)
         if not prompt.candidates:
-            return str(columns["yes"]) if yes else ("0" if columns["yes"] == "1" else "no")
-        p = rng.uniform(0.55, 0.95)  # of the answer that is given
-        return [math.log(p if (candidate == columns["yes"]) == yes else 1 - p) for candidate in prompt.candidates]
+            return str(columns["yes"]) if log_odds > 0 else ("0" if columns["yes"] == "1" else "no")
+        signs = [1 if candidate == columns["yes"] else -1 for candidate in prompt.candidates]
+        return [-math.log1p(math.exp(-sign * log_odds)) for sign in signs]
 
     return answer
 
 
-def _says_yes(about: Mapping[str, Scalar], gap: float, rng: np.random.Generator) -> bool:
-    digest = hashlib.sha256(f"{about['task']}/{about['vignette']}".encode()).digest()
-    p = 0.35 + 0.3 * digest[0] / 255
+def _log_odds(about: Mapping[str, Scalar], gap: float, rng: np.random.Generator) -> float:
+    """Of yes: above 0 with a chance that depends on task and group alone, if vignettes and names are not known."""
+    task, vignette, name = (about.get(key) for key in ("task", "vignette", "name"))
     side = 0.5 if about["marked"] else -0.5
-    return bool(rng.random() < p - side * gap * int(about["valence"] or 0))
+    chance = 0.4 + 0.2 * own("task", task).random() - side * gap * int(about["valence"] or 0)
+    text = (name, about.get("pair"), about["marked"])
+    parts = (
+        leaning("vignette", vignette), leaning("name", name) if name else leaning("text", *text),
+        leaning("text", vignette, *text), rng.normal(),
+    )  # fmt: skip
+    margin = NormalDist().inv_cdf(min(max(chance, 0.001), 0.999)) + float(np.dot(np.sqrt(SHARES), parts))
+    return LOG_ODDS * margin

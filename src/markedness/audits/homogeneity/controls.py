@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from markedness.leanings import own
 from markedness.records import Prompt
 
-ANSWERS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu")
-"""Made-up answers of one word, the first the most likely."""
+N_ANSWERS = 40
+"""Answers that a cue has of its own."""
 NAME_SPREAD = 0.2
 """Standard deviation of a name's own log weight of each answer: names differ, as they do with a model."""
 DECLINED = 0.01
@@ -23,21 +24,29 @@ def rule(name: str, strength: float = 1.0) -> Callable[[Prompt, np.random.Genera
 
     Answer i (from 1) has weight i^-1 for a group that is unmarked on every axis. "planted" raises the weights to the
     power 1 + strength * m, with m the number of axes on which the group is marked: the first answers become more
-    frequent and P_d falls, apart from the names' own spread, from 0.84 to 0.56 to 0.29 with strength 1.
+    frequent and P_d falls, apart from the names' own spread, from 0.91 to 0.59 to 0.30 with strength 1.
     """
     slope = {"none": 0.0, "planted": strength}[name]
 
     def answer(prompt: Prompt, rng: np.random.Generator) -> str:
         if rng.random() < DECLINED:
             return "Sorry, I can't say."
-        return str(rng.choice(ANSWERS, p=_shares(prompt, 1 + slope * int(prompt.columns.get("marked") or 0))))
+        shares = _shares(prompt, 1 + slope * int(prompt.columns.get("marked") or 0))
+        return str(rng.choice(answers(str(prompt.columns.get("cue"))), p=shares))
 
     return answer
 
 
+@cache
+def answers(cue: str) -> tuple[str, ...]:
+    """Made-up answers of one word, the first the most likely."""
+    syllables = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
+    drawn = own("answers", cue).permutation(len(syllables) ** 2)[:N_ANSWERS]
+    return tuple(syllables[one // len(syllables)] + syllables[one % len(syllables)] + "l" for one in drawn.tolist())
+
+
 def _shares(prompt: Prompt, exponent: float) -> NDArray[np.float64]:
     """Share of each answer for one name in one cue; the name's own spread does not depend on the group."""
-    who = f"{prompt.columns.get('cue')}/{prompt.columns.get('name') or ''}"
-    own = np.random.default_rng(int.from_bytes(hashlib.sha256(who.encode()).digest()[:8], "big"))
-    weights = np.exp(-exponent * np.log(np.arange(1, len(ANSWERS) + 1)) + NAME_SPREAD * own.normal(size=len(ANSWERS)))
+    name = own(prompt.columns.get("cue"), prompt.columns.get("name") or "")
+    weights = np.exp(-exponent * np.log(np.arange(1, N_ANSWERS + 1)) + NAME_SPREAD * name.normal(size=N_ANSWERS))
     return np.asarray(weights / weights.sum())
