@@ -5,7 +5,8 @@ import pytest
 
 from markedness.audits.personas import AXES
 from markedness.audits.personas.estimators.corpus import Corpus, corpora
-from markedness.audits.personas.estimators.marked_words import Exchanged, divergence_influences
+from markedness.audits.personas.estimators.divergence import divergence_influences, left_out
+from markedness.audits.personas.estimators.marked_words import Exchanged
 from markedness.audits.personas.estimators.word_scores import word_scores
 from markedness.audits.personas.evaluate import Params
 from markedness.audits.personas.language.contrasts import (
@@ -123,6 +124,18 @@ def test_divergence_influences_are_the_derivative_of_the_divergence() -> None:
     heavier[corpus.units.combination[unit]] += h * np.asarray(corpus.unit_counts[unit].todense()).ravel()
     moved = (divergence(heavier, corpus.grouping.contrasts_of(groups)).total - bits) / h
     np.testing.assert_allclose(influences[unit], moved, atol=1e-6)
+
+
+def test_divergence_without_a_unit_is_that_of_all_others() -> None:
+    corpus = simulated(np.random.default_rng(9))
+    groups = [group for group in corpus.compared if group.marked]
+    contrasts = corpus.grouping.contrasts_of(groups)
+    changes = left_out(corpus, groups)
+    for unit in range(0, len(corpus.units), 5):
+        others = corpus.pooled.copy()
+        others[corpus.units.combination[unit]] -= np.asarray(corpus.unit_counts[unit].todense()).ravel()
+        moved = divergence(corpus.pooled, contrasts).total - divergence(others, contrasts).total
+        np.testing.assert_allclose(changes[unit], moved, atol=2e-5)
 
 
 def test_scores_of_texts_stored_five_times_are_those_of_texts_stored_once() -> None:

@@ -177,51 +177,6 @@ class Exchanged:
         return Draws(make)
 
 
-def divergence_influences(corpus: Corpus, groups: Sequence[Group]) -> tuple[Floats, Floats]:
-    """Plug-in divergence of each group in bits, (G,), and what each unit contributes to it, (u, G), to first order."""
-    return _influences(corpus, groups, corpus.units.combination)
-
-
-def excess_influences(corpus: Corpus, groups: Sequence[Group], rng: np.random.Generator, n_draws: int = 20) -> Floats:
-    """What each unit contributes to the divergence minus its mean under exchange of combinations, (u, G).
-
-    A text with many rare words adds to the divergence whatever its group, and so does it under exchange: only what is
-    left says something of the group. The mean is over some exchanges.
-    """
-    drawn = corpus.units.exchange().draw(n_draws, rng)
-    labels = np.unique(corpus.units.combination)
-    under_null = sum(_influences(corpus, groups, labels[codes])[1] for codes in drawn) / n_draws
-    return divergence_influences(corpus, groups)[1] - under_null
-
-
-def _influences(corpus: Corpus, groups: Sequence[Group], combination: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Where units have these combinations.
-
-    The derivative of the divergence by the share of a word in the target is log2(p/m) / 2, in the references
-    log2(q/m) / 2; a unit moves the share by its count minus what its length lets expect, over all words of that side.
-    """
-    contrasts, counts = corpus.grouping.contrasts_of(groups), corpus.unit_counts
-    n_combinations = corpus.grouping.n_combinations
-    ones = np.ones(len(combination))
-    indicator = scipy.sparse.csr_matrix(
-        (ones, (combination, np.arange(len(combination)))), (n_combinations, len(combination))
-    )
-    pooled = np.asarray((indicator @ counts).todense(), dtype=float)
-    lengths = np.asarray(counts.sum(axis=1), dtype=float).ravel()
-    sides = (contrasts.targets[contrasts.starts], np.add.reduceat(contrasts.references, contrasts.starts, axis=0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        totals = [(side @ pooled).sum(axis=1) for side in sides]
-        shares = [side @ pooled / total[:, None] for side, total in zip(sides, totals, strict=True)]
-        m = (shares[0] + shares[1]) / 2
-        slopes = [np.where(share > 0, np.log2(share / m) / 2, 0.0) for share in shares]
-        expected = [(share * slope).sum(axis=1) for share, slope in zip(shares, slopes, strict=True)]
-        influences = sum(
-            side.T[combination] / total * (counts @ slope.T - lengths[:, None] * mean)
-            for side, total, slope, mean in zip(sides, totals, slopes, expected, strict=True)
-        )
-    return expected[0] + expected[1], np.asarray(influences)
-
-
 def of_axis(grouping: Grouping, axis: str | None) -> list[Group]:
     """The compared groups that fix this axis alone; without an axis, the marked ones that fix several."""
     if axis is None:
