@@ -1,8 +1,9 @@
-"""Print constraints.txt without the pins that the package registry offers no more; each is named on stderr.
+"""Print constraints.txt without the pins that the registry does not offer for this Python; each is named on stderr.
 
     python scripts/offered_pins.py constraints.txt > offered.txt
 
-`make` calls it where an installation with all pins fails: a version that was withdrawn should not stop it.
+`make` calls it where an installation with all pins fails: a version that was withdrawn, or that asks for a newer
+Python, should not stop it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def offered(pins: list[str]) -> list[str]:
         absent = _ABSENT.search(found.stderr)
         if absent is None or absent[1] not in pins:
             raise SystemExit(found.stderr.strip() or "pip failed")
-        print(f"{absent[1]} is offered no more: installed without this pin", file=sys.stderr)
+        print(f"{absent[1]} is not offered for this Python: installed without this pin", file=sys.stderr)
         pins = [pin for pin in pins if pin != absent[1]]
 
 
