@@ -33,7 +33,7 @@ CONTENT = {
     },
     "personas": {
         "axes": AXES,
-        "generate": {"samples": 10, "prompts": ["imagine_yourself", "first_person"]},
+        "generate": {"samples": 20, "prompts": ["imagine_yourself", "first_person"]},
         "featurize": {"embeddings": None, "svm": {"enabled": False}},
         "evaluate": {"n_permutations": 20, "n_resamples": 20},
     },
