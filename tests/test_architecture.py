@@ -40,7 +40,7 @@ ALLOWED = {
     "results": set(),
     "cards": set(),
     "text_scores": set(),
-    "lm": {"lm", "plugins", "records", "credentials", "text_scores"},
+    "lm": {"lm", "plugins", "records", "credentials", "text_scores", "leanings"},
     "naming": {"records", "results"},
     "params": {"audits", "files", "lm", "naming", "records", "sizes", "store", "strict_yaml", "credentials"},
     "sizes": {"audits"},

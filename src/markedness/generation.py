@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from markedness import audits, ledgers
+from markedness.leanings import own
 from markedness.lm import served_by
 from markedness.lm.backends import Setting, backend
 from markedness.lm.base import LanguageModel, ModelError
@@ -45,8 +45,7 @@ class StageError(AuditError):
 
 def generator(params: Params, audit: str, stage: str, *more: str) -> np.random.Generator:
     """The seeded generator of one stage: the same for every model, so that all are asked the same."""
-    label = "/".join((str(params.seed), audit, stage, *more))
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big"))
+    return own(params.seed, audit, stage, *more)
 
 
 def generate(params: Params, audit: str, model: str, say: Report = tell) -> Counts:

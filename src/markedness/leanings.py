@@ -1,4 +1,4 @@
-"""What scripted models have of their own: leanings that belong to a name, a word or a text, the same in every run."""
+"""Generators that belong to what they are for, the same in every run, and the leanings that scripted models draw."""
 
 from __future__ import annotations
 

@@ -98,11 +98,14 @@ def scorers_validate(
     from markedness.store import Store
 
     store = Store(params.resolve().parent)
+    path, remedy = store.results("knowledge", model) / "tables" / "triples.csv", f"run knowledge for {model}"
     try:
-        triples = pd.read_csv(store.results("knowledge", model) / "tables" / "triples.csv", keep_default_na=False)
-        given = pd.read_csv(labels, keep_default_na=False)
+        triples = pd.read_csv(path, keep_default_na=False)
+        path, remedy = labels, "give a CSV with the columns of triples.csv and human"
+        given = pd.read_csv(path, keep_default_na=False)
     except (OSError, ValueError) as error:
-        raise ParamsError(f"scorers validate: {' '.join(str(error).split())}; run knowledge for this model") from error
+        said = " ".join(str(error).split())
+        raise ParamsError(f"scorers validate: {path} cannot be read ({said}); {remedy}") from error
     table = validated(given, triples)
     if output is not None:
         store.write_csv(output, table)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from markedness.leanings import own
 from markedness.lm import served_by
 from markedness.lm.base import Draw, LanguageModel
 from markedness.records import Completion, Prompt
@@ -59,8 +59,7 @@ class ScriptedModel(LanguageModel):
         return [self._answer(draw) for draw in draws]
 
     def _answer(self, draw: Draw) -> Completion:
-        digest = hashlib.sha256(f"{draw.stream}:{self.seed}".encode()).digest()
-        answer = self.rule(draw.prompt, np.random.default_rng(int.from_bytes(digest[:8], "big")))
+        answer = self.rule(draw.prompt, own(f"{draw.stream}:{self.seed}"))
         if isinstance(answer, Completion):
             return answer
         if isinstance(answer, str):

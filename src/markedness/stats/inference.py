@@ -658,8 +658,7 @@ def holm(p_values: ArrayLike) -> Floats:
     """Holm's step-down adjustment over one family; NaN stays NaN and does not count."""
     p = np.asarray(p_values, dtype=float)
     adjusted = np.full(p.shape, np.nan)
-    there = np.flatnonzero(np.isfinite(p))
-    ordered = there[np.argsort(p[there], kind="stable")]
+    ordered = np.argsort(p, kind="stable")[: np.isfinite(p).sum()]  # NaN is last
     adjusted[ordered] = np.minimum(np.maximum.accumulate(p[ordered] * np.arange(len(ordered), 0, -1)), 1.0)
     return adjusted
 
@@ -670,6 +669,11 @@ def benjamini_hochberg(p_values: ArrayLike) -> Floats:
 
     p = np.asarray(p_values, dtype=float)
     return np.asarray(stats.false_discovery_control(np.where(np.isnan(p), 1.0, p), method="bh")) if p.size else p
+
+
+def adjusted_p(p_values: ArrayLike) -> Floats:
+    """`benjamini_hochberg`, but NaN where nothing was tested."""
+    return np.where(np.isnan(np.asarray(p_values, dtype=float)), np.nan, benjamini_hochberg(p_values))
 
 
 def adjusted(scores: Iterable[Score], keys: Sequence[str]) -> list[Score]:
@@ -927,8 +931,7 @@ class _Ratios:
     def of(cls, contrast: Contrast, top: Floats, below: Floats, there: NDArray[np.bool_]) -> _Ratios | None:
         """None where the unmarked group or every marked one has no answers."""
         names = np.asarray(contrast.labels, dtype=object)
-        places = [contrast.unmarked, *contrast.marked]
-        places = [group for group in places if (there & (names == group)).any()]
+        places = [group for group in (contrast.unmarked, *contrast.marked) if (there & (names == group)).any()]
         if len(places) < 2 or places[0] != contrast.unmarked:
             return None
         code = np.full(len(names), -1, dtype=np.intp)

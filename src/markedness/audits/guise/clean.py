@@ -35,9 +35,8 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     -------
     DataFrame
         The same rows with ``answer`` (nats, at most 0; NaN where missing) and ``status``: unsupported for a candidate
-        that is not a single token of the model, unparsed for a value that is not a ln probability,
-        that stands for one too small to be given, or has a coverage below the limit. ``reason`` says why an answer is
-        missing.
+        that is not a single token of the model, unparsed for a value that is not a ln probability, stands for one too
+        small to be given, or has a coverage below the limit. ``reason`` says why an answer is missing.
     """
     rows = generations.assign(**{column: np.nan for column in (*NUMBERS, *TEXTS) if column not in generations})
     rows = rows.assign(**{column: pd.to_numeric(rows[column], errors="coerce") for column in NUMBERS})

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.annotation.estimators.cells import cells, factors
-from markedness.stats.inference import Codes, Floats, LeaveOut, benjamini_hochberg, spread
+from markedness.stats.inference import Codes, Floats, LeaveOut, adjusted_p, spread
 
 COLUMNS = ("paradigm", "term", "estimate", "ci_low", "ci_high", "p", "p_adjusted", "n", "clusters")
 PLACES = 10
@@ -53,7 +53,7 @@ def order_effects(pairs: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
             named = "" if found is None else ", ".join(f"{n} {name}" for name, n in found.clusters.items())
             rows.append((paradigm, term, estimate, *bounds, np.nan, int(used.sum()), named))
     table = pd.DataFrame(rows, columns=list(COLUMNS))
-    return table.assign(p_adjusted=benjamini_hochberg(table["p"]) if table["p"].notna().any() else np.nan)
+    return table.assign(p_adjusted=adjusted_p(table["p"]))
 
 
 def _terms(pairs: pd.DataFrame) -> list[tuple[str, Floats, Callable[[Floats], Floats]]]:
@@ -70,11 +70,11 @@ def _terms(pairs: pd.DataFrame) -> list[tuple[str, Floats, Callable[[Floats], Fl
         if here.any() and np.nanstd(z) > 0:
             found.append(("position", np.column_stack([z * y, z * z]), lambda sums: sums[:, 0] / sums[:, 1]))
     valence = pairs["valence"].to_numpy(dtype=float) if "valence" in pairs else np.zeros(len(pairs))
-    for term, first in (("together", "together"), ("answer_order", "answer_order")):
-        if first not in pairs:
+    for term, value in {"together": 1.0, "answer_order": "yes first"}.items():
+        if term not in pairs:
             continue
-        one = (pairs[first] == ("yes first" if term == "answer_order" else 1.0)).to_numpy(dtype=float)
-        one = np.where(pairs[first].notna() & (valence != 0), one, np.nan)
+        one = (pairs[term] == value).to_numpy(dtype=float)
+        one = np.where(pairs[term].notna() & (valence != 0), one, np.nan)
         if np.nanmin(one, initial=1) == 0 and np.nanmax(one, initial=0) == 1:
             signed = delta * valence
             columns = np.column_stack([one * signed, one, (1 - one) * signed, 1 - one])

@@ -11,7 +11,7 @@ import pandas as pd
 
 from markedness.audits.knowledge.estimators.classes import REGARD_VALUES
 from markedness.records import AuditError
-from markedness.stats.inference import MIN_CLUSTERS, Floats, benjamini_hochberg, t_intervals
+from markedness.stats.inference import MIN_CLUSTERS, Floats, adjusted_p, t_intervals
 
 HUMAN = "human"
 KEYS = ["class", "subject"]
@@ -57,9 +57,7 @@ def validated(labels: pd.DataFrame, triples: pd.DataFrame, confidence_level: flo
             others = None if subject == ALL else _errors(chosen[~chosen["subject"].eq(subject)])
             rows.append({"class": name, "subject": subject, **_row(own, scored, others, confidence_level)})
     table = pd.DataFrame(rows)
-    table["p_adjusted"] = benjamini_hochberg(table["p"]) if table["p"].notna().any() else np.nan
-    table.loc[table["p"].isna(), "p_adjusted"] = np.nan
-    return table
+    return table.assign(p_adjusted=adjusted_p(table["p"]))
 
 
 def _checked(labels: pd.DataFrame) -> pd.DataFrame:

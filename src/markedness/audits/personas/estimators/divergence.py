@@ -21,8 +21,10 @@ def divergence_influences(corpus: Corpus, groups: Sequence[Group]) -> tuple[Floa
     return _influences(corpus, groups, corpus.units.combination)
 
 
-def excess_influences(corpus: Corpus, groups: Sequence[Group], rng: np.random.Generator, n_draws: int = 20) -> Floats:
-    """What each unit contributes to the divergence minus its mean under exchange of combinations, (u, G).
+def excess_influences(
+    corpus: Corpus, groups: Sequence[Group], rng: np.random.Generator, n_draws: int = 20
+) -> tuple[Floats, Floats]:
+    """Plug-in divergence, (G,), and what a unit contributes to it minus its mean under exchange of labels, (u, G).
 
     A text with many rare words adds to the divergence whatever its group, and so does it under exchange: only what is
     left says something of the group. The mean is over some exchanges.
@@ -34,8 +36,8 @@ def excess_influences(corpus: Corpus, groups: Sequence[Group], rng: np.random.Ge
     drawn = corpus.units.exchange().draw(n_draws, rng)
     labels = np.unique(corpus.units.combination)
     under_null = sum(_influences(corpus, groups, labels[codes])[1] for codes in drawn) / n_draws
-    first_order = divergence_influences(corpus, groups)[1]
-    return np.asarray(first_order - under_null + (left_out(corpus, groups) - first_order) / np.sqrt(2))
+    bits, first_order = divergence_influences(corpus, groups)
+    return bits, first_order - under_null + (left_out(corpus, groups) - first_order) / np.sqrt(2)
 
 
 def left_out(corpus: Corpus, groups: Sequence[Group]) -> Floats:

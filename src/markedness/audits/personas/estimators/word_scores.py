@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from markedness.audits.personas import SPEC
 from markedness.audits.personas.estimators.corpus import Corpus
-from markedness.audits.personas.estimators.divergence import divergence_influences, excess_influences
+from markedness.audits.personas.estimators.divergence import excess_influences
 from markedness.audits.personas.estimators.interaction import Interactions, interactions
 from markedness.audits.personas.estimators.marked_words import Exchanged, of_axis
 from markedness.audits.personas.estimators.params import Params
@@ -122,8 +122,8 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
         return [not_estimated("marked_words.excess", why), not_estimated("jsd.excess", why)], []
     groups = [group for group in corpus.compared if group.marked and group not in corpus.untested]
     marked = np.array([corpus.compared.index(group) for group in groups], dtype=np.intp)
-    bits = divergence_influences(corpus, corpus.compared)[0]
-    clustered = corpus.units.clustered(excess_influences(corpus, corpus.compared, _child(rng)))
+    bits, influences = excess_influences(corpus, corpus.compared, _child(rng))
+    clustered = corpus.units.clustered(influences)
     counts = corpus.n_marked(params.z_threshold)
     if not groups:
         headline = [
