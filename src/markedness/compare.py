@@ -18,6 +18,7 @@ from markedness.cards import count
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import Score
 from markedness.stats import inference
+from markedness.text.languages import language_name, language_of
 
 Scores = Callable[[FeatureTables], Sequence[Score]]
 """features -> Scores with the influences of their clusters."""
@@ -83,6 +84,9 @@ class Comparison:
         for name in (a, b):
             if reason := self._reason(name):
                 return Unsupported(f"{name} has nothing to compare ({reason})")
+        spoken = [language_name(language_of(self._rows(name))) for name in (a, b)]
+        if spoken[0] != spoken[1]:
+            return Unsupported(f"{a} was asked in {spoken[0]}, {b} in {spoken[1]}: what differs may be the language")
         asked = self._shared(self._values(a, self.question), self._values(b, self.question))
         if not asked and self.question:
             return Unsupported(f"no {self.question} in common; give one that both were asked one name")

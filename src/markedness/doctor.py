@@ -19,6 +19,7 @@ from markedness.lm.config import CorpusModel, OpenAIModel, TransformersModel
 from markedness.params import Params
 from markedness.records import UNSUPPORTED, AuditError, Completion, Sampling
 from markedness.store import Store
+from markedness.text.languages import ENGLISH
 
 LITTLE_SPACE = 2_000_000_000
 """Bytes; fewer are a warning."""
@@ -121,7 +122,7 @@ def _corpora(params: Params, name: str, config: CorpusModel) -> Iterator[Finding
         said = ", ".join(f"{group or 'no group'} {n:,}" for group, n in counts.head(8).items())
         more = f" and {len(counts) - 8} more groups" if len(counts) > 8 else ""
         yield Finding("ok", where, f"{len(rows):,} texts: {said}{more}")
-        if (found := _language(rows["text"])) is not None:
+        if params.languages[audit] == ENGLISH and (found := _language(rows["text"])) is not None:
             yield Finding("warning", where, found)
 
 
@@ -132,12 +133,13 @@ def _language(texts: pd.Series) -> str | None:
     sample = " ".join(str(text)[:500] for text in texts.dropna().head(SAMPLED_TEXTS) if str(text).strip())
     if len(sample.split()) < 30:
         return None
-    share = float(in_target_language(sample, lang="en"))
+    share = float(in_target_language(sample, lang=ENGLISH))
     if share >= MOSTLY_ENGLISH:
         return None
     return (
         f"an English dictionary knows only {share:.0%} of the words of the first texts; lexicons and sentiment are "
-        "made for English: read those measures as not measured, and set personas.featurize.tokens: unicode"
+        "made for English: read those measures as not measured, and name the language of the audit (language: de), or "
+        "set personas.featurize.tokens: unicode"
     )
 
 

@@ -17,10 +17,11 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
@@ -257,3 +258,37 @@ def reads(path: Path, output: Path) -> bool:
         return True
     pattern, parts = Path(os.path.normpath(path)).parts, output.parts
     return len(pattern) >= len(parts) and all(map(fnmatch.fnmatchcase, parts, pattern))
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with U+FFFD for NUL and a line feed for a carriage return, which every reader takes for its own."""
+    made = table.copy(deep=False)
+    for column in table.select_dtypes(exclude=["number", "bool", "datetime"]):
+        if table[column].astype(str).str.contains("[\0\r]", regex=True).any():
+            made[column] = [_clean(cell) if isinstance(cell, str) else cell for cell in table[column]]
+    return made
+
+
+def _clean(cell: str) -> str:
+    return cell.replace("\0", "\ufffd").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def cell_of(value: Any, kind: type) -> Any:
+    """A value as its column's type; text that UTF-8 cannot hold is kept readable."""
+    if value is None or (kind is not float and value != value):
+        return None
+    value = kind(value)
+    return value.encode("utf-8", "replace").decode() if kind is str and not value.isprintable() else value
+
+
+def plain_json(content: Any) -> Any:
+    """NaN and infinities as null; numpy scalars as Python's."""
+    if isinstance(content, Mapping):
+        return {str(key): plain_json(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [plain_json(value) for value in content]
+    if isinstance(content, np.generic):
+        content = content.item()
+    if isinstance(content, float) and (content != content or content in (float("inf"), float("-inf"))):
+        return None
+    return content

@@ -29,6 +29,7 @@ from markedness.params import Params
 from markedness.records import FILE_ROW, UNSUPPORTED, AuditError, Prompt
 from markedness.store import Store
 from markedness.tables import completion_rows, generation_schema, unsupported_generations
+from markedness.text.languages import COLUMN
 
 
 def _silent(sentence: str) -> None:
@@ -68,8 +69,9 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
                 raise
             served: Counter[tuple[str | None, str | None]] = Counter()
             if counts.answered or not counts.failed:
-                columns = generation_schema([prompt for prompts, _ in asked for prompt in prompts])
-                store.write_rows("generations", audit, model, _all_rows(asked, served), columns)
+                columns = generation_schema([prompt for prompts, _ in asked for prompt in prompts]) | {COLUMN: str}
+                rows_of_all = _all_rows(asked, served, params.languages[audit])
+                store.write_rows("generations", audit, model, rows_of_all, columns)
                 ledgers.write_slice(params, audit, model, ledger, [answers for _, answers in asked])
         _say_other_models(config, f"{audit} {model}", served, say)
         if len(served) > 1:
@@ -130,11 +132,11 @@ def corpus_rows(params: Params, store: Store, audit: str, model: str, say: Repor
     rows[FILE_ROW] = order
     rows["sample"] = rows.groupby(["prompt_id", "group"], sort=False, dropna=False).cumcount()
     if spec.complete_corpus is not None:
-        rows = spec.complete_corpus(rows, store.stimuli(audit), stage_params)
+        rows = spec.complete_corpus(rows, store.stimuli(audit, params.languages[audit]), stage_params)
     groups = rows["group"].set_axis(pd.Index(order[rows.index])).sort_index()
     for sentence in corpus.summary(groups, axes):
         say(f"{audit} {model}: {sentence}")
-    return rows.reset_index(drop=True)
+    return rows.reset_index(drop=True).assign(**{COLUMN: params.languages[audit]})
 
 
 def _say_unwatched(params: Params, audit: str, model: str, say: Report) -> None:
@@ -155,7 +157,8 @@ Rounds = list[tuple[Sequence[Prompt], Answers]]
 def prompt_rounds(params: Params, store: Store, audit: str, model: str = "") -> Generator[list[Prompt], Any, None]:
     """The audit's rounds of prompts, as a model is asked them."""
     rng = generator(params, audit, "generate")
-    return audits.spec(audit).prompts(store.stimuli(audit), params.stage(audit, "generate", model), rng)
+    stimuli = store.stimuli(audit, params.languages[audit])
+    return audits.spec(audit).prompts(stimuli, params.stage(audit, "generate", model), rng)
 
 
 def plans(
@@ -268,12 +271,12 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> Fore
     return Forecast(total, known, tokens_in, tokens_out, money, number, known < total)
 
 
-def _all_rows(asked: Rounds, served: Counter[tuple[str | None, str | None]]) -> Iterator[dict[str, Any]]:
+def _all_rows(asked: Rounds, served: Counter[tuple[str | None, str | None]], language: str) -> Iterator[dict[str, Any]]:
     """The rows of all rounds; counts in ``served`` which model and fingerprint answered."""
     for prompts, answers in asked:
         for prompt, completions in zip(prompts, answers, strict=True):
             served.update((one.model, one.fingerprint) for one in completions if one.error is None)
-            yield from completion_rows(prompt, completions)
+            yield from (row | {COLUMN: language} for row in completion_rows(prompt, completions))
 
 
 def load_model(params: Params, audit: str, model: str) -> LanguageModel:

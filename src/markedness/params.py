@@ -18,10 +18,10 @@ from markedness.lm import backends
 from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, ScriptedModel, TransformersModel
 from markedness.naming import axes_faults, model_fault, repeated
 from markedness.records import FIELD_FAULT, AuditError, Axes, Strict
-from markedness.sizes import AuditSize, filled, sized
+from markedness.sizes import AuditSize, filled, language_fault, sized
 from markedness.store import Store
 
-_BLOCK = ("size", "axes", *STAGES)
+_BLOCK = ("size", "language", "axes", *STAGES)
 """Keys of an audit's block."""
 
 
@@ -128,6 +128,8 @@ class Params:
     """(audit, stage) -> the stage module's Params; (audit, "generate@model") where a model is asked otherwise."""
     sizes: dict[str, AuditSize]
     """Audit -> its size."""
+    languages: dict[str, str]
+    """Audit -> the language that it is asked in."""
     raw: dict[str, Any]
     """The file as it stands."""
 
@@ -197,6 +199,7 @@ def _checked(path: Path, raw: dict[str, Any]) -> Params:
         faults += _gate_faults(study)
     stages: dict[tuple[str, str], Any] = {}
     sizes: dict[str, AuditSize] = {}
+    languages: dict[str, str] = {}
     for audit in AUDITS:
         block = {} if raw.get(audit) is None else raw[audit]
         if not isinstance(block, dict):
@@ -204,6 +207,9 @@ def _checked(path: Path, raw: dict[str, Any]) -> Params:
             continue
         block, sizes[audit], fault = sized(audit, block, raw.get("size"), spec(audit))
         faults += [fault] if fault else []
+        languages[audit] = "en" if block.get("language") is None else block["language"]
+        there = Store(path.resolve().parent).languages(audit)
+        faults += filter(None, [language_fault(audit, languages[audit], spec(audit), there)])
         faults += _audit(audit, block, stages)
     faults += _asked_otherwise(study.models, stages) if study is not None else []
     if not faults:
@@ -217,7 +223,7 @@ def _checked(path: Path, raw: dict[str, Any]) -> Params:
         path=path, root=path.resolve().parent, audits=tuple(study.audits), run=tuple(study.run or study.models),
         models=study.models, seed=study.seed, tolerated_failures=study.tolerated_failures, prices=study.prices,
         report=study.report, compare=study.compare, track=study.track, gate=study.gate, stages=stages, sizes=sizes,
-        raw=raw,
+        languages=languages, raw=raw,
     )  # fmt: skip
 
 

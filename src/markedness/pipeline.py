@@ -20,6 +20,7 @@ from markedness import audits, kept
 from markedness.files import estimator_bytes
 from markedness.generation import StageError, generate, generator
 from markedness.judges import ServiceScores
+from markedness.lm.config import CorpusModel
 from markedness.lm.progress import Report, tell
 from markedness.params import Params
 from markedness.records import (
@@ -29,7 +30,8 @@ from markedness.records import (
     Unsupported,
 )
 from markedness.results import Evaluation, metrics, not_estimated, score_table, with_missing
-from markedness.store import Store
+from markedness.store import FolderStimuli, Store
+from markedness.text.languages import COLUMN, ENGLISH, language_name, language_of
 
 
 def clean(params: Params, audit: str, model: str, say: Report = tell) -> None:
@@ -56,11 +58,13 @@ def featurize(params: Params, audit: str, model: str, say: Report = tell) -> Non
     scores = ServiceScores(params, audit, model, say)
     made: Features | Unsupported = Unsupported(_reason(responses))
     if not _nothing_to_measure(responses):
-        audit_spec, stage_params, stimuli = audits.spec(audit), params.stage(audit, "featurize"), store.stimuli(audit)
+        audit_spec, stage_params = audits.spec(audit), params.stage(audit, "featurize")
+        stimuli = store.stimuli(audit, language_of(responses))
         if (featurize_scored := audit_spec.featurize_scored) is not None:
             made = featurize_scored(responses, stage_params, stimuli, scores)
         else:
             made = audit_spec.featurize(responses, stage_params, stimuli)
+        made = _in_language(made, audit_spec.table, stimuli, isinstance(params.model(model), CorpusModel))
     scores.forget()
     fitted_files = [] if isinstance(made, Unsupported) else [*(f"{name}.skops" for name in made.models), *made.files]
     files = sorted(fitted_files)
@@ -78,6 +82,21 @@ def featurize(params: Params, audit: str, model: str, say: Report = tell) -> Non
         store.write_bytes(folder / name, content)
     store.write_json(folder / "index.json", files)
     say(f"{audit} {model}: " + ", ".join(f"{len(table):,} {name}" for name, table in made.tables.items()))
+
+
+def _in_language(
+    made: Features | Unsupported, table: str, stimuli: FolderStimuli, given: bool
+) -> Features | Unsupported:
+    """The features of texts in another language than English: its column in the audit's main table, and a note.
+
+    ``given``: the texts exist already, so that the stimuli's prompts were not asked.
+    """
+    if isinstance(made, Unsupported) or stimuli.language == ENGLISH:
+        return made
+    name = language_name(stimuli.language)
+    said = f"The texts are measured as {name}." if given else f"Asked in {name}. {stimuli.provenance().get('note', '')}"
+    rows = made.tables[table].assign(**{COLUMN: stimuli.language})
+    return replace(made, tables={**made.tables, table: rows}, notes=[said.strip(), *made.notes])
 
 
 def _own_files(folder: Path) -> list[str]:
@@ -151,6 +170,7 @@ def write_settings(params: Params) -> None:
         for audit in params.audits:
             content = {
                 "size": str(params.sizes[audit]),
+                "language": params.languages[audit],
                 "generate": params.stage(audit, "generate").model_dump(mode="json"),
             }
             store.write_bytes(new / f"{audit}.yaml", yaml.safe_dump(content, allow_unicode=True).encode())

@@ -162,11 +162,16 @@ def check_phrases(axes: Axes, audit: str) -> None:
 
 
 class Stimuli(Protocol):
-    """The stimuli of one audit, read by file name.
+    """The stimuli of one audit: data/stimuli/<audit>/ of the study, then beside params.yaml, then of the package."""
 
-    A name is looked for in data/stimuli/<audit>/ of the study, then beside params.yaml, then among the
-    stimuli that come with the package, so that a params file alone is a study.
-    """
+    @property
+    def language(self) -> str:
+        """Of the stimuli; another one than English has the folder data/stimuli/<audit>/<language>."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        ...
 
     def table(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
         """A CSV or TSV file with a header, all cells as text, "" where empty; ``columns`` must be there."""
@@ -302,7 +307,7 @@ class CorpusColumns:
 # ---------------------------------------------------------------- stage results
 
 Kind = Literal["text", "whole", "number", "flag", "vector"]
-"""What a column holds: text, whole numbers, numbers, true or false, or a list of numbers in each row."""
+"""What a column holds; whole: whole numbers, flag: true or false, vector: a list of numbers in each row."""
 Columns = Mapping[str, Kind]
 """Column -> what it holds: the schema of a Parquet table, checked when it is written."""
 

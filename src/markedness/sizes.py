@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard, get_args, get_origin
 
@@ -39,6 +39,21 @@ def sized(audit: str, block: dict[str, Any], of_all: object, spec: AuditSpec) ->
         return block, AuditSize(), ""
     made = filled(given, known[size], spec.params("generate"))
     return {**block, "generate": made}, AuditSize(size, tuple(differences(made, known[size]))), ""
+
+
+def language_fault(audit: str, language: object, spec: AuditSpec, known: Collection[str]) -> str:
+    """Why an audit cannot be asked in a language; "" where it can.
+
+    ``known``: the languages that it has stimuli in.
+    """
+    if language in known and not (spec.english_only and language != "en"):
+        return ""
+    if spec.english_only:
+        return f"{audit}.language: '{language}' is not possible: {spec.english_only}; remove the line"
+    return (
+        f"{audit}.language: there are no stimuli in '{language}'; known: {', '.join(known)}; another language needs a "
+        f"folder data/stimuli/{audit}/<language>, made like that of a known one"
+    )
 
 
 def filled(block: Mapping[str, object], sized: Mapping[str, object], kind: type[BaseModel]) -> dict[str, object]:

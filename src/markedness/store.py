@@ -8,12 +8,11 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import yaml
 
@@ -28,6 +27,9 @@ SHIPPED = _PACKAGE / "_study" if (_PACKAGE / "_study").is_dir() else _PACKAGE.pa
 
 UNSUPPORTED_FILE = "unsupported.json"
 NOTES_FILE = "notes.json"
+PROVENANCE = "provenance.yaml"
+"""Of the stimuli of another language than English: source, note, and ``shared``, the files that all languages have."""
+_ENGLISH = "en"
 ROWS_AT_ONCE = 20_000
 """Rows of a table that is written in pieces."""
 
@@ -63,7 +65,9 @@ class Store:
         with atomic(self.table_path(kind, audit, model)) as part, pq.ParquetWriter(part, schema) as writer:
             rest = iter(rows)
             while piece := list(itertools.islice(rest, ROWS_AT_ONCE)):
-                cells = {name: [_cell(row.get(name), kind_of) for row in piece] for name, kind_of in columns.items()}
+                cells = {
+                    name: [files.cell_of(row.get(name), kind_of) for row in piece] for name, kind_of in columns.items()
+                }
                 writer.write_table(pa.table(cells, schema=schema))
 
     def read_table(self, kind: str, audit: str, model: str) -> pd.DataFrame:
@@ -134,9 +138,14 @@ class Store:
         """Folder of what each audit asks, once its size has filled it in."""
         return self.root / "data" / "settings"
 
-    def stimuli(self, audit: str) -> FolderStimuli:
-        """The stimuli of one audit."""
-        return FolderStimuli(audit, self.root)
+    def stimuli(self, audit: str, language: str = _ENGLISH) -> FolderStimuli:
+        """The stimuli of one audit in one language."""
+        return FolderStimuli(audit, self.root, language)
+
+    def languages(self, audit: str) -> list[str]:
+        """The languages that the study or the package has stimuli of an audit in."""
+        folders = (self.stimuli_folder(audit), Store(SHIPPED).stimuli_folder(audit))
+        return sorted({_ENGLISH, *(file.parent.name for folder in folders for file in folder.glob(f"*/{PROVENANCE}"))})
 
     # ---- results
 
@@ -213,14 +222,14 @@ class Store:
         return pd.read_csv(path)
 
     def write_csv(self, path: Path, table: pd.DataFrame) -> None:
-        """UTF-8, comma and point, numbers unrounded, missing values empty; see `_readable`."""
+        """UTF-8, comma and point, numbers unrounded, missing values empty; see `markedness.files.readable`."""
         with atomic(path) as part:
-            _readable(table).to_csv(part, index=False, lineterminator="\n")
+            files.readable(table).to_csv(part, index=False, lineterminator="\n")
 
     def write_json(self, path: Path, content: Any) -> None:
         """Two spaces, keys in the given order; NaN becomes null."""
         with atomic(path) as part:
-            part.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+            part.write_text(json.dumps(files.plain_json(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
     def write_bytes(self, path: Path, content: bytes) -> None:
         """Any other file."""
@@ -240,15 +249,6 @@ class Store:
         """A new folder that takes the place of ``folder`` whole, for one run at a time; `markedness.files.renewed`."""
         with self.locked(folder.relative_to(self.root).as_posix()), files.renewed(folder, parts) as new:
             yield new
-
-
-def _readable(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with U+FFFD for NUL and a line feed for a carriage return, which every reader takes for its own."""
-    made = table.copy(deep=False)
-    for column in table.select_dtypes(exclude=["number", "bool", "datetime"]):
-        if table[column].astype(str).str.contains("[\0\r]", regex=True).any():
-            made[column] = [_clean(cell) if isinstance(cell, str) else cell for cell in table[column]]
-    return made
 
 
 _AGAIN = "run 'markedness featurize' again"
@@ -278,48 +278,42 @@ def features_of(files: Mapping[str, bytes], place: str) -> Features | Unsupporte
     return Features(found, notes=notes)
 
 
-def _clean(cell: str) -> str:
-    return cell.replace("\0", "\ufffd").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _cell(value: Any, kind: type) -> Any:
-    """A value as its column's type; text that UTF-8 cannot hold is kept readable."""
-    if value is None or (kind is not float and value != value):
-        return None
-    value = kind(value)
-    return value.encode("utf-8", "replace").decode() if kind is str and not value.isprintable() else value
-
-
-def _plain(content: Any) -> Any:
-    """NaN and infinities as null; numpy scalars as Python's."""
-    if isinstance(content, Mapping):
-        return {str(key): _plain(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_plain(value) for value in content]
-    if isinstance(content, np.generic):
-        content = content.item()
-    if isinstance(content, float) and (content != content or content in (float("inf"), float("-inf"))):
-        return None
-    return content
-
-
 @dataclass(frozen=True)
 class FolderStimuli:
     """`markedness.records.Stimuli` from folders."""
 
     audit: str
     root: Path
+    language: str = _ENGLISH
+    """Another one than English has a folder of its own in data/stimuli/<audit>."""
 
     def path(self, name: str) -> Path:
         """Where a stimulus file lies; StoreError names every place that was looked at."""
-        places = [self.root / "data" / "stimuli" / self.audit / name, self.root / name]
-        for place in (*places, Store(SHIPPED).stimuli_folder(self.audit) / name):
+        inside = name if self.language == _ENGLISH else f"{self.language}/{name}"
+        places = [Store(self.root).stimuli_folder(self.audit) / inside, self.root / name]
+        for place in (*places, Store(SHIPPED).stimuli_folder(self.audit) / inside):
             if place.is_file():
                 return place
+        if self.language != _ENGLISH and name != PROVENANCE and name in (self.provenance().get("shared") or ()):
+            return replace(self, language=_ENGLISH).path(name)
+        folder = f"data/stimuli/{self.audit}/{inside}".removesuffix(name)
         raise StoreError(
-            f"stimuli file '{name}' of {self.audit} is neither in data/stimuli/{self.audit}/ nor beside params.yaml "
-            "nor part of the package; put it there or correct its name"
+            f"stimuli file '{name}' of {self.audit} is neither in {folder} nor beside params.yaml nor part of the "
+            "package; put it there or correct its name"
         )
+
+    def has(self, name: str) -> bool:
+        """See `markedness.records.Stimuli.has`."""
+        with contextlib.suppress(StoreError):
+            return self.path(name).is_file()
+        return False
+
+    def provenance(self) -> dict[str, Any]:
+        """What `PROVENANCE` says of the stimuli of another language."""
+        content = self.data(PROVENANCE)
+        if not isinstance(content, dict):
+            raise StoreError(f"{self.path(PROVENANCE)}: expected a mapping with source, note and shared")
+        return content
 
     def table(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
         """See `markedness.records.Stimuli.table`."""

@@ -89,7 +89,8 @@ def listed_text(text: str) -> None:
 def refusals(text: str) -> None:
     from markedness.text.refusals import is_refusal
 
-    is_refusal(pd.Series([text]))
+    for language in ("en", "de", "fr", "es"):
+        is_refusal(pd.Series([text]), language)
 
 
 def reasoning(text: str) -> None:
@@ -137,6 +138,7 @@ def topics(text: str) -> None:
     from markedness.audits.knowledge.language.topics import content_words
 
     content_words(text)
+    content_words(text, "fr")
 
 
 def graph(text: str) -> None:
@@ -223,7 +225,11 @@ READERS = {
     "echoed predicate": Reader(echoed_predicate, units=FEW),
     "snippets": Reader(snippets, ("reporting/examples.py:snippet",) * 3, ("!!", "unheard-of")),
     "listed text": Reader(listed_text, ("audits/annotation/examples.py:_text",), ("3. ", "\n3. ")),
-    "refusals": Reader(refusals, ("text/refusals.py:_OPENING",), ("I'm sorry, but I ", "as an ai", "I can not ")),
+    "refusals": Reader(
+        refusals,
+        ("text/refusals.py:_OPENING", *["text/refusals.py:_OPENINGS"] * 3),
+        ("I'm sorry, but I ", "as an ai", "I can not ", "Ich kann nicht ", "je ne peux pas ", "lo siento, no "),
+    ),
     "categories": Reader(categories),
     "reasoning": Reader(
         reasoning,
@@ -234,7 +240,10 @@ READERS = {
     "removed strings": Reader(removed_strings, (f"{_PERSONAS}/tokens.py:without_strings",) * 2, ("a latina ",)),
     "lexicons": Reader(lexicons, (), ("dark-skinned",)),
     "sentiments": Reader(sentiments, (), ("not very good, but :) ",), FEW),
-    "topics": Reader(topics, ("audits/knowledge/language/topics.py:_words",), ("un-", "don't")),
+    "topics": Reader(
+        topics, tuple(f"audits/knowledge/language/topics.py:{name}" for name in ("_words", "_ELIDED")),
+        ("un-", "don't", "l'"),
+    ),
     "graph": Reader(graph, units=FEW),
     "clean annotation": Reader(clean_annotation, units=FEW),
     "clean guise": Reader(clean_guise, units=FEW),
@@ -285,7 +294,7 @@ ELSEWHERE = {
     "provenance.py:public": "params and paths; one literal",
     "provenance.py:mlflow_name": "one character at a time",
     "provenance.py:key_of": "names in MLflow",
-    "store.py:_readable": "one character at a time",
+    "files.py:readable": "one character at a time",
 }
 """Regular expressions without a reader above, and why none is needed."""
 

@@ -150,6 +150,8 @@ class AuditSpec:
     """The texts that drive the leading score, from responses, features, results and the params of evaluate."""
     asks_again: bool = False
     """Whether later questions depend on the answers to earlier ones."""
+    english_only: str = "its prompts and measures are in English"
+    """Why it can be asked in English only; "" where `language` of its block may name another language."""
     has_sizes: bool = False
     """Whether there is a sizes.yaml beside card.yaml: size -> what it sets in the generate block."""
 

@@ -77,6 +77,7 @@ SPEC = AuditSpec(
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
     examples_ref="examples:examples",
+    english_only="its names, dialects, vignettes and tasks are those of the United States, in English",
     has_sizes=True,
     across_ref="evaluate:across",
 )

@@ -50,6 +50,7 @@ SPEC = AuditSpec(
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
     examples_ref="examples:examples",
+    english_only="its texts are in two dialects of English, and its attributes and occupations were rated in English",
     has_sizes=True,
     comparable_ref="evaluate:comparable",
     across_ref="evaluate:across",

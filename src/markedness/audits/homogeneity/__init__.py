@@ -45,6 +45,7 @@ SPEC = AuditSpec(
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
     examples_ref="examples:examples",
+    english_only="",
     has_sizes=True,
     across_ref="evaluate:across",
 )

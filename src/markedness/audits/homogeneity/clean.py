@@ -11,7 +11,8 @@ from pydantic import Field, field_validator
 from markedness.audits.homogeneity.language.categories import response_categories, word_counts
 from markedness.records import AuditError, Status, Strict, answerless_status
 from markedness.text.answers import answers
-from markedness.text.refusals import is_refusal
+from markedness.text.languages import language_of
+from markedness.text.refusals import APOLOGIES, is_refusal
 
 TEXT_WORDS = 10
 """An answer without a word limit is a text from this number of words on; "sorry" in a text is no refusal."""
@@ -24,7 +25,7 @@ class Params(Strict):
     """Cue -> maximum number of words, instead of that of the stimuli; a cue in neither has no limit."""
     refusal_words: tuple[str, ...] = ("sorry",)
     """An answer that contains one of these, in any case and punctuation, is a refusal, unless it is a longer text
-    without a limit."""
+    without a limit. Of another language than English its own words are added."""
 
     @field_validator("refusal_words")
     @classmethod
@@ -83,7 +84,8 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     limit = generations["prompt_id"].map(params.word_limits).astype("Float64")
     limit = limit.fillna(generations["word_limit"].astype("Float64"))
     declined = pd.Series(False, index=generations.index)
-    for word in params.refusal_words:
+    language = language_of(generations)
+    for word in (*params.refusal_words, *APOLOGIES.get(language, ())):
         declined |= answer.str.contains(_cleaned(word), regex=False).fillna(False).astype(bool)
     words = word_counts(answer)
     long = words.gt(limit).fillna(False).astype(bool)
@@ -101,7 +103,7 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     thought = said.eq("").fillna(False) & generations["text"].astype("string").str.strip().ne("").fillna(False)
     status[open_rows & thought.astype(bool)] = Status.UNPARSED.value
     status[open_rows & cut] = Status.TRUNCATED.value
-    says_no = is_refusal(said.fillna("")).astype(bool)
+    says_no = is_refusal(said.fillna(""), language).astype(bool)
     refused = (declined & ~text) | ((long | text) & says_no)
     status[open_rows & refused] = Status.REFUSAL.value
     return generations.assign(answer=answer, status=status, empty=answer.eq("").fillna(False).astype(bool))

@@ -10,8 +10,10 @@ from pydantic import Field
 
 from markedness.audits.homogeneity import DEFAULT_AXES
 from markedness.audits.homogeneity.language.categories import word_counts
-from markedness.records import AuditError, Axes, Features, Status, Stimuli, Strict
+from markedness.records import AuditError, Axes, Features, Status, Stimuli, Strict, Unsupported
 from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError, embed
+from markedness.text.languages import language_name, no_embeddings
+from markedness.text.refusals import RECOGNISED
 
 MOSTLY = 0.5
 """Above this share of answers without a letter or digit a note names the group."""
@@ -37,7 +39,7 @@ class FeaturesError(AuditError):
     """Texts that cannot be embedded."""
 
 
-def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Features:
+def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Features | Unsupported:
     """One row per cue, name, status and response category, with its count; one per text where answers are texts.
 
     Parameters
@@ -47,14 +49,15 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     params
         Exclusions, when answers are texts, embedding model.
     stimuli
-        Not used.
+        Their language.
 
     Returns
     -------
-    Features
+    Features or Unsupported
         ``answers``: prompt_id, group, cue, the axes that the answers have, cluster, kind ("expression" or "text"),
         category, status, empty, kept (whether measures use the row), count and embedding (unit vector; texts only).
         A cluster is a name within its group; an answer without a name is a cluster of its own.
+        Unsupported: there are texts, in a language that the embedding model does not know.
 
     Raises
     ------
@@ -78,9 +81,11 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     keys = list(dict.fromkeys(keys))  # an axis may itself be called group
     texts = rows["kind"].eq("text")
     counted = rows[~texts].groupby(keys, sort=False, dropna=False, observed=True).size().rename("count").reset_index()
-    notes = tuple(_empty_notes(rows[~texts & rows["kept"]]))
+    notes = (*_language_notes(stimuli.language), *_empty_notes(rows[~texts & rows["kept"]]))
     if not texts.any():
         return Features({"answers": counted}, notes=notes)
+    if why := no_embeddings(stimuli.language, params.embedding_model):
+        return Unsupported(f"{why} as homogeneity.featurize.embedding_model")
     embedded = rows.loc[texts, keys].assign(count=1, category=None)
     read = embedded["kept"]
     try:
@@ -90,6 +95,15 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     embedded["embedding"] = pd.Series(list(vectors), index=embedded.index[read], dtype=object)
     both = pd.concat([counted, embedded], ignore_index=True) if len(counted) else embedded.reset_index(drop=True)
     return Features({"answers": both}, notes=notes)
+
+
+def _language_notes(language: str) -> Iterator[str]:
+    """Where refusals are not recognised, so that they count as answers."""
+    if language not in RECOGNISED:
+        yield (
+            f"Refusals are not measured: no refusal phrases for {language_name(language)}; a refusal counts as an "
+            "answer, or as one of too many words."
+        )
 
 
 def _empty_notes(kept: pd.DataFrame) -> Iterator[str]:

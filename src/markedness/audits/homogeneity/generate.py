@@ -72,7 +72,7 @@ def prompts(
     if study.signal == "names":
         persons = named_persons(params.axes, stimuli, params.names, params.names_per_group)
     else:
-        persons = labelled_persons(params.axes)
+        persons = labelled_persons(params.axes, stimuli)
     yield [_prompt(cue, person, study, params) for cue, person in product(cues, persons)]
 
 

@@ -31,6 +31,7 @@ SPEC = AuditSpec(
     worlds_ref="worlds:worlds",
     examples_ref="examples:examples",
     asks_again=True,
+    english_only="",
     has_sizes=True,
     complete_corpus_ref="generate:complete_corpus",
     featurize_scored_ref="featurize:featurize",

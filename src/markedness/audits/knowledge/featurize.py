@@ -9,15 +9,17 @@ import pandas as pd
 from pydantic import Field
 
 from markedness.audits.knowledge.language.choice import (
+    NOT_MEASURED,
     RegardParams,
     ToxicityParams,
+    no_scorer,
     regard_scorer,
     service_scores,
     toxicity_scorer,
 )
 from markedness.audits.knowledge.language.classifiers import ClassifierError
 from markedness.audits.knowledge.language.scorers import MASK, REGARD, ScorerError
-from markedness.audits.knowledge.language.topics import NO_TOPIC, fit_topics
+from markedness.audits.knowledge.language.topics import NO_TOPIC, fit_topics, no_topics
 from markedness.records import AuditError, Features, Status, Stimuli, Strict
 from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError
 from markedness.text_scores import TextScorer
@@ -67,7 +69,7 @@ def featurize(
     params
         See `Params`.
     stimuli
-        Not read.
+        Their language: what has no scorer, no stop words or no embeddings in it is not measured.
     score_texts
         Asks a service over HTTP; needed where ``toxicity.scorer`` is http.
 
@@ -78,9 +80,10 @@ def featurize(
         can be counted: prompt_id, group, class, subject, reference, predicate, object, crawl (its name; missing: not
         known), round, strategy, arm, analysed (belongs to the arm that is analysed), planned (per crawl), attempt,
         status, reason, cut, duplicate, included (the measures read it), regard (negative, neutral, positive; missing:
-        not scored), regard_scorer, toxicity (in [0, 1]), toxicity_scorer, toxicity_reason (why a service gave no
-        score), topic (missing: not included, another arm, or a class too small; -1: near no topic), topic_words,
-        topic_stability (mean adjusted Rand index over seeds), topic_model.
+        not scored), regard_scorer (behind "not measured: " why there is none), toxicity (in [0, 1]), toxicity_scorer
+        (likewise), toxicity_reason (why a service gave no score), topic (missing: not included, another arm, or a class
+        too small; -1: near no topic), topic_words, topic_stability (mean adjusted Rand index over seeds), topic_model
+        (likewise).
     """
     crawled = responses[~responses["strategy"].isin(["list", "judge"])]
     columns = [
@@ -92,14 +95,14 @@ def featurize(
     left_out = table["duplicate"] & ("duplicate" in params.exclude)
     table["included"] = (table["status"].eq(Status.OK.value) & ~left_out).astype(bool)
     try:
-        scored = _scored(table, responses, params, score_texts)
-        return Features({"triples": _with_topics(scored, params.topics)})
+        scored = _scored(table, responses, params, score_texts, stimuli.language)
+        return Features({"triples": _with_topics(scored, params.topics, stimuli.language)})
     except (ClassifierError, EmbeddingError, ScorerError) as error:
         raise AuditError(f"knowledge.featurize: {error}") from error
 
 
 def _scored(
-    table: pd.DataFrame, responses: pd.DataFrame, params: Params, score_texts: TextScorer | None
+    table: pd.DataFrame, responses: pd.DataFrame, params: Params, score_texts: TextScorer | None, language: str
 ) -> pd.DataFrame:
     """With regard and toxicity of the included triples, and who scored them."""
     scored = table.index[table["included"]]
@@ -108,7 +111,9 @@ def _scored(
     regard = pd.Series(pd.NA, index=table.index, dtype="string")
     toxicity = pd.Series(np.nan, index=table.index, dtype="float64")
     reason = pd.Series(pd.NA, index=table.index, dtype="string")
-    if params.regard.scorer == "judge":
+    if why := no_scorer("regard", params.regard, language):
+        regard_name = NOT_MEASURED + why
+    elif params.regard.scorer == "judge":
         regard_name = JUDGE
         regard.loc[scored] = _judgments(responses, table.loc[scored])
     else:
@@ -116,7 +121,9 @@ def _scored(
         regard_name = scorer.name
         labels = scorer(masked if scorer.masked else named)
         regard.loc[scored] = [label if label in REGARD else pd.NA for label in labels]
-    if params.toxicity.scorer == "http":
+    if why := no_scorer("toxicity", params.toxicity, language):
+        toxicity_name = NOT_MEASURED + why
+    elif params.toxicity.scorer == "http":
         texts = masked if params.toxicity.mask_subject else named
         toxicity_name, found = service_scores(params.toxicity, texts, score_texts)
         toxicity.loc[scored] = np.array([one.value for one in found])
@@ -141,17 +148,18 @@ def _judgments(responses: pd.DataFrame, triples: pd.DataFrame) -> list[str]:
     return triples[key].merge(answers[[*key, "answer"]], on=key, how="left")["answer"].astype("string").tolist()
 
 
-def _with_topics(table: pd.DataFrame, params: TopicParams) -> pd.DataFrame:
+def _with_topics(table: pd.DataFrame, params: TopicParams, language: str) -> pd.DataFrame:
     """One topic model for the analysed triples of each class."""
     topic = pd.Series(pd.NA, index=table.index, dtype="Int64")
     words = pd.Series(pd.NA, index=table.index, dtype="string")
     stability = pd.Series(np.nan, index=table.index, dtype="float64")
+    why = no_topics(language, params.embedding)
     for _, rows in table[table["included"] & table["analysed"]].groupby("class", sort=False):
-        if len(rows) < params.min_triples:
+        if why or len(rows) < params.min_triples:
             continue
         found = fit_topics(
             (rows["predicate"] + " " + rows["object"]).tolist(), max(len(rows) // params.clusters, params.smallest),
-            params.seeds[0], params.embedding, params.seeds[1:], params.n_words,
+            params.seeds[0], params.embedding, params.seeds[1:], params.n_words, language,
         )  # fmt: skip
         if found is None:
             continue
@@ -160,5 +168,5 @@ def _with_topics(table: pd.DataFrame, params: TopicParams) -> pd.DataFrame:
             "(no topic)" if label == NO_TOPIC else ", ".join(found.words.get(int(label), ())) for label in found.labels
         ]
         stability.loc[rows.index] = found.stability
-    model = f"BERTopic ({params.embedding}, n/{params.clusters})"
+    model = NOT_MEASURED + why if why else f"BERTopic ({params.embedding}, n/{params.clusters})"
     return table.assign(topic=topic, topic_words=words, topic_stability=stability, topic_model=model)

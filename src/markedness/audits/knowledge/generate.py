@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 from markedness.audits.knowledge.design.corpus import as_crawl
 from markedness.audits.knowledge.design.examples import object_examples, relation_examples
 from markedness.audits.knowledge.design.rounds import Rounds, together
-from markedness.audits.knowledge.design.subjects import classes, label, with_listed
+from markedness.audits.knowledge.design.subjects import classes, label, with_listed, worded
 from markedness.audits.knowledge.design.triples import Triple, outcomes
 from markedness.audits.knowledge.design.wording import Arm, Question, Wording, judge_prompts, list_prompts
 from markedness.records import (
@@ -29,6 +29,7 @@ from markedness.records import (
     Stimuli,
     Strict,
 )
+from markedness.text.languages import COLUMN, ENGLISH
 
 _SAMPLES = 1_000_000
 """Sample numbers of one crawl: the draws of a crawl stay the same however many others there are."""
@@ -119,14 +120,14 @@ def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Round
     """
     wording = Wording.read(stimuli)
     seed = int(rng.integers(2**63))
-    axes = classes(stimuli, params.axes, params.dynamic_subjects)
+    axes = worded(classes(stimuli, params.axes, params.dynamic_subjects), stimuli)
     if params.dynamic_subjects:
         sampling = Sampling(params.temperature, params.top_p, 16 * params.max_tokens, ("\n\n",))
         answers = yield list_prompts(wording.listing, params.dynamic_subjects, sampling, params.lists)
         texts = [[completion.text or "" for completion in completions] for completions in answers]
         found = dict(zip(params.dynamic_subjects, texts, strict=True))
         axes = with_listed(axes, found, params.list_votes, params.listed == "replace")
-    crawls = [_Crawl(axes, params, wording, seed, number) for number in range(params.crawls)]
+    crawls = [_Crawl(axes, params, wording, seed, number, stimuli.language) for number in range(params.crawls)]
     yield from together([crawl.rounds() for crawl in crawls])
     if params.judge:
         analysed = {axis: [triple for one in crawls for triple in one.pools[params.arms[0], axis]] for axis in axes}
@@ -137,11 +138,14 @@ def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Round
 class _Crawl:
     """The state of a crawl: the triples so far, and how often each prompt was sent."""
 
-    def __init__(self, axes: Axes, params: Params, wording: Wording, seed: int, number: int) -> None:
+    def __init__(
+        self, axes: Axes, params: Params, wording: Wording, seed: int, number: int, language: str = ENGLISH
+    ) -> None:
         self.axes = axes
         self.params = params
         self.wording = wording
         self.seed = seed
+        self.language = language
         self.number = number
         """From 0."""
         self.predicates = params.predicates or wording.predicates
@@ -226,8 +230,8 @@ class _Crawl:
             "analysed": task.arm == params.arms[0],
             "attempt": attempt,
             "planned": len(self.predicates) * params.completions + 2 * params.rounds * params.draws,
-            "invalid_words": " ".join(params.invalid_words),
-        }
+            "invalid_words": " ".join(params.invalid_words), COLUMN: self.language,
+        }  # fmt: skip
         slot = task.predicate if task.strategy == "initial" else task.strategy
         return Prompt(
             prompt_id="/".join((task.axis, task.arm, str(number), slot)),
@@ -242,4 +246,4 @@ class _Crawl:
 
 def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.DataFrame:
     """Give published triples the columns of a crawl: class and reference by their subject, the first arm analysed."""
-    return as_crawl(rows, classes(stimuli, params.axes), " ".join(params.invalid_words), params.arms)
+    return as_crawl(rows, worded(classes(stimuli, params.axes), stimuli), " ".join(params.invalid_words), params.arms)

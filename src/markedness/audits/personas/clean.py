@@ -6,6 +6,7 @@ import pandas as pd
 
 from markedness.records import Status, Strict, answerless_status
 from markedness.text.answers import answers
+from markedness.text.languages import language_of
 from markedness.text.refusals import is_refusal
 
 
@@ -42,7 +43,7 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     texts = answers(responses["text"]).str.strip()
     responses["answer"] = texts.mask(texts.eq(""))
     status = answerless_status(responses)
-    status = status.mask(status.isna() & is_refusal(responses["answer"]), Status.REFUSAL.value)
+    status = status.mask(status.isna() & is_refusal(responses["answer"], language_of(responses)), Status.REFUSAL.value)
     status = status.mask(status.isna() & responses["text"].isna(), Status.FAILED.value)
     status = status.mask(status.isna() & responses["answer"].isna(), Status.UNPARSED.value)
     responses["status"] = status.fillna(Status.OK.value)

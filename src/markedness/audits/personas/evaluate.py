@@ -54,6 +54,8 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     if kinds[0].kind != "persona":
         said.append(f"There are no personas: all scores are those of kind '{kinds[0].kind}'.")
     tables = {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
+    if len(features["unread"]):
+        tables["not_measured"] = features["unread"]
     tables["svm_words"] = features["svm_words"][["kind", "group", "word", "rank", "weight", "labeling"]]
     all_scores = [*made, *further, *described_groups(tables)]
     return Evaluation(all_scores, tables, figures.charts(tables), notes=said)

@@ -21,7 +21,6 @@ from markedness.audits.personas.language.comparisons import COMPARISON_COLUMNS, 
 from markedness.audits.personas.language.contrasts import LogOddsPrior
 from markedness.audits.personas.language.groups import Grouping
 from markedness.audits.personas.language.lexicons import (
-    ENGLISH,
     Counting,
     lexicon_percents,
     sentiment,
@@ -34,6 +33,7 @@ from markedness.audits.personas.language.tokens import Rule, removal_lists, toke
 from markedness.audits.personas.language.word_counts import WordCounts, count_words
 from markedness.records import FILE_ROW, Axes, Features, Status, Stimuli, Strict
 from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError, embed
+from markedness.text.languages import ENGLISH, language_name, no_embeddings
 
 
 class Params(Strict):
@@ -43,7 +43,8 @@ class Params(Strict):
     exclude: tuple[Status, ...] = (Status.REFUSAL, Status.FAILED)
     """Statuses left out of all measures but the refusals; [] reproduces the published tables."""
     tokens: Rule = "published"
-    """How texts are cut into words, see `markedness.audits.personas.language.tokens.tokenize`."""
+    """How texts are cut into words, see `markedness.audits.personas.language.tokens.tokenize`. The published rule
+    knows the letters of English: words of another language are cut by the rule unicode, and a note says so."""
     prior: Prior = "corpus"
     """Prior of the log-odds, see `markedness.audits.personas.language.log_odds.prior_counts`."""
     prior_scale: float = Field(default=1.0, gt=0)
@@ -96,26 +97,34 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
           is_group, predicted, of the texts of the test splits.
         - ``word_sentiment``: word, compound (VADER), of the words that are not neutral.
         - ``prompt_words``: kind, group, word: the words of the prompts that the texts of a group answer.
-        - ``unread``: kind, measure (words, lexicon, sentiment): what cannot read the texts of a kind.
+        - ``unread``: kind, measure (words, lexicon, sentiment, refusals, similarity, svm), reason: what is not measured
+          of the texts of a kind.
 
         Models: one pipeline per kind and labeling.
     """
     table, answers = _included(responses, params)
     notes: list[str] = []
-    unread: dict[str, set[str]] = {}
+    language, rule = stimuli.language, params.tokens
+    if language != ENGLISH and rule == "published":
+        rule = "unicode"
+        notes.append(
+            f"Words of {language_name(language)} are cut by the rule unicode: the published one knows a to z alone."
+        )
+    unread: dict[str, dict[str, str]] = {}
     for kind, rows in table.groupby("kind"):
         of_kind = [text for text in answers[rows.index] if text is not None]
-        unread[str(kind)], why = unread_measures(of_kind, str(kind), params.tokens, params.lexicon_language)
+        found = unread_measures(of_kind, str(kind), rule, params.lexicon_language, language)
+        unread[str(kind)], why = found[0] | _without_files(params, stimuli), found[1]
         notes += why
 
     def readable(measure: str) -> list[str | None]:
         return [None if measure in unread[kind] else text for kind, text in zip(table["kind"], answers, strict=True)]
 
-    counts = count_words(tokenize(readable("words"), params.tokens))
+    counts = count_words(tokenize(readable("words"), rule))
     table["sentiment"] = sentiment(readable("sentiment"))
-    percents = lexicon_percents(readable("lexicon"), _lexicons(stimuli), params.lexicon_counting, params.tokens)
+    percents = lexicon_percents(readable("lexicon"), _lexicons(stimuli), params.lexicon_counting, rule)
     table = table.assign(**{f"lexicon: {name}": values for name, values in percents.items()})
-    embeddings = _embeddings(answers, params, notes)
+    embeddings = _embeddings(answers, params, notes, no_embeddings(language, params.embeddings or ""))
     rows = table.assign(answer=answers)
     if params.svm.order == "file" and FILE_ROW in responses:
         rows = rows.iloc[np.argsort(responses[FILE_ROW].to_numpy(np.int64), kind="stable")]
@@ -123,7 +132,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     notes += [note for of_kind in classifiers for note in of_kind.notes]
     valence = word_sentiments(sorted(counts.words))
     bag = counts.table()
-    missing = [(kind, measure) for kind, measures in unread.items() for measure in sorted(measures)]
+    missing = [(kind, measure, why) for kind, measures in unread.items() for measure, why in sorted(measures.items())]
     tables = {
         "texts": table,
         "bag_of_words": bag,
@@ -132,10 +141,20 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         "svm_words": _stacked([one.words for one in classifiers], SVM_WORD_COLUMNS),
         "svm_predictions": _stacked([one.predictions for one in classifiers], PREDICTION_COLUMNS),
         "word_sentiment": pd.DataFrame({"word": list(valence), "compound": list(valence.values())}),
-        "prompt_words": _prompt_words(responses, table, params.tokens),
-        "unread": pd.DataFrame(missing, columns=["kind", "measure"], dtype="str"),
+        "prompt_words": _prompt_words(responses, table, rule),
+        "unread": pd.DataFrame(missing, columns=["kind", "measure", "reason"], dtype="str"),
     }
     return Features(tables, models={k: v for one in classifiers for k, v in one.models.items()}, notes=notes)
+
+
+def _without_files(params: Params, stimuli: Stimuli) -> dict[str, str]:
+    """Measures that have no stimuli, or no model, in the language: measure -> what is lacking."""
+    found: dict[str, str] = {}
+    if params.embeddings is not None and (why := no_embeddings(stimuli.language, params.embeddings)):
+        found["similarity"] = f"{why} (personas.featurize.embeddings)"
+    if not stimuli.has("removed_strings.csv"):
+        found["svm"] = f"no list of words that name groups in {language_name(stimuli.language)} (removed_strings.csv)"
+    return found
 
 
 def _included(responses: pd.DataFrame, params: Params) -> tuple[pd.DataFrame, pd.Series[str]]:
@@ -191,7 +210,7 @@ def _compared(table: pd.DataFrame, bag: pd.DataFrame, params: Params) -> dict[st
 
 def _classifiers(rows: pd.DataFrame, params: Params, stimuli: Stimuli) -> list[Classifiers]:
     """Those of each kind of text; ``rows``: the table of texts with their answers, in the order of the split."""
-    if not params.svm.enabled:
+    if not params.svm.enabled or "svm" in _without_files(params, stimuli):
         return []
     strings = stimuli.table("removed_strings.csv", ["stage", "string"])
     removed = removal_lists(strings["stage"], strings["string"])
@@ -207,16 +226,20 @@ def _stacked(parts: Sequence[pd.DataFrame], dtypes: Mapping[str, str]) -> pd.Dat
 
 
 def _lexicons(stimuli: Stimuli) -> dict[str, list[str]]:
+    if not stimuli.has("lexicon.csv"):
+        return {}
     table = stimuli.table("lexicon.csv", ["lexicon", "word"])
     return {str(name): rows["word"].tolist() for name, rows in table.groupby("lexicon", sort=False)}
 
 
-def _embeddings(answers: pd.Series[str], params: Params, notes: list[str]) -> pd.DataFrame:
+def _embeddings(answers: pd.Series[str], params: Params, notes: list[str], why_none: str = "") -> pd.DataFrame:
     """Columns text and embedding; no rows, with a note, where the vectors cannot be computed."""
     present = np.flatnonzero(answers.notna())
     chosen = every_nth(present, params.embeddings_max_texts) if params.embeddings is not None else present[:0]
     vectors: list[object] = []
-    if params.embeddings is not None and len(chosen):
+    if why_none and len(chosen):
+        notes.append(f"No similarity of texts: {why_none} (personas.featurize.embeddings).")
+    elif params.embeddings is not None and len(chosen):
         try:
             vectors = list(embed([str(text) for text in answers.iloc[chosen]], params.embeddings))
         except EmbeddingError as error:

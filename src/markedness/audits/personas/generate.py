@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from markedness.audits.personas import AXES
-from markedness.audits.personas.design.wording import person
+from markedness.audits.personas.design.wording import given_words, person
 from markedness.records import (
     AuditError,
     Axes,
@@ -23,6 +23,10 @@ from markedness.records import (
     check_phrases,
     group_name,
 )
+from markedness.text.languages import GROUPS
+
+_TURN = "Prompt: {text}\nReply: {reply}"
+"""What a model that continues text reads after the frame; prompts.yaml may give another, as `turn`."""
 
 
 class Params(Strict):
@@ -66,10 +70,12 @@ def prompts(
     """
     check_phrases(params.axes, "personas")
     data = stimuli.data("prompts.yaml")
+    frame = f"{str(data['frame']).rstrip()}\n\n{data.get('turn', _TURN)}"
+    words = stimuli.data(GROUPS) if stimuli.has(GROUPS) else None
     yield [
-        _prompt(template, fixed, str(data["frame"]).rstrip(), params)
+        _prompt(template, fixed, frame, params, words)
         for template in _chosen(data["prompts"], params.prompts)
-        for fixed in (_groups(params.axes) if "{group}" in template["text"] else [dict.fromkeys(params.axes)])
+        for fixed in (_groups(params.axes) if "{" in template["text"] else [dict.fromkeys(params.axes)])
     ]
 
 
@@ -78,16 +84,25 @@ def _groups(axes: Axes) -> list[dict[str, str | None]]:
     return [dict(zip(axes, values, strict=True)) for values in product(*(axis.values for axis in axes.values()))]
 
 
-def _prompt(template: Mapping[str, Any], fixed: Mapping[str, str | None], frame: str, params: Params) -> Prompt:
-    """One template for one group."""
-    words = person(fixed, params.axes)
-    text, reply = template["text"].format(**words), template["reply"].format(**words)
+def _prompt(
+    template: Mapping[str, Any], fixed: Mapping[str, str | None], frame: str, params: Params,
+    groups: Mapping[str, Mapping[str, str]] | None,
+) -> Prompt:  # fmt: skip
+    """One template for one group; ``groups``: the words of the language, in place of those of the axes."""
+    words = person(fixed, params.axes) if groups is None else given_words(fixed, groups)
+    try:
+        text, reply = template["text"].format(**words), template["reply"].format(**words)
+    except KeyError as error:
+        raise AuditError(
+            f"personas: the prompt '{template['id']}' needs {error} of '{group_name(fixed, params.axes)}', which "
+            f"{GROUPS} does not have; add it"
+        ) from error
     marked = [value for axis, value in fixed.items() if value and value != params.axes[axis].unmarked]
     return Prompt(
         prompt_id=template["id"],
         group=group_name(fixed, params.axes),
         messages=(Message("user", text),),
-        completion=f"{frame}\n\nPrompt: {text}\nReply: {reply}",
+        completion=frame.replace("{text}", text).replace("{reply}", reply),
         sampling=Sampling(params.temperature, params.top_p, params.max_tokens, params.stop),
         samples=params.samples,
         columns={"kind": template["kind"], **fixed, "marked": ", ".join(marked)},

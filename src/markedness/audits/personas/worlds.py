@@ -168,7 +168,7 @@ def _tables(texts: pd.DataFrame, counts: Floats, vectors: Floats) -> FeatureTabl
         "svm_words": pd.DataFrame(columns=["kind", "labeling", "group", "word", "rank", "weight"]),
         "svm_predictions": _predictions(rows, counts[included]),
         "word_sentiment": nothing,
-        "unread": pd.DataFrame(columns=["kind", "measure"], dtype="str"),
+        "unread": pd.DataFrame(columns=["kind", "measure", "reason"], dtype="str"),
         "prompt_words": pd.DataFrame(columns=["kind", "group", "word"], dtype="str"),
     }
 

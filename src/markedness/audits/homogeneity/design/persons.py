@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from markedness.audits.homogeneity.design.study import StimuliError
 from markedness.records import Axes, Stimuli, given_phrase, group_name
+from markedness.text.languages import GROUPS, words_of_group
 
 
 class Person(NamedTuple):
@@ -32,9 +33,15 @@ def named_persons(axes: Axes, stimuli: Stimuli, file: str, per_group: int | None
         yield from (Person(values, {"name": name}) for name in own.iloc[:per_group])
 
 
-def labelled_persons(axes: Axes) -> Iterator[Person]:
-    """One person for each crossed group."""
-    return (Person(values, label_words(values, axes)) for values in _crossed(axes))
+def labelled_persons(axes: Axes, stimuli: Stimuli) -> Iterator[Person]:
+    """One person for each crossed group; in another language than English its words are those of groups.yaml."""
+    groups = stimuli.data(GROUPS) if stimuli.has(GROUPS) else None
+    for values in _crossed(axes):
+        try:
+            own = groups and words_of_group(groups, values.values())
+        except LookupError as error:
+            raise StimuliError(f"homogeneity: {error.args[0]}") from error
+        yield Person(values, own or label_words(values, axes))
 
 
 def label_words(values: dict[str, str], axes: Axes) -> dict[str, str]:

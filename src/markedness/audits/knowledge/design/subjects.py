@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from markedness.audits.knowledge.design.triples import fold, read_list
 from markedness.records import AuditError, Axes, Axis, Stimuli, Value
+from markedness.text.languages import GROUPS, words_of_group
 
 
 def classes(stimuli: Stimuli, axes: Axes, listed: Collection[str] = ()) -> Axes:
@@ -39,6 +40,27 @@ def _published_classes(stimuli: Stimuli) -> Axes:
             )
         axes[str(name)] = Axis(unmarked=unmarked.iloc[0], values={subject: Value() for subject in rows["subject"]})
     return axes
+
+
+def worded(axes: Axes, stimuli: Stimuli) -> Axes:
+    """The classes with the words that groups.yaml of another language than English has for their subjects.
+
+    The keys, which name groups in tables, stay.
+    """
+    if not stimuli.has(GROUPS):
+        return axes
+    groups = stimuli.data(GROUPS)
+
+    def word(key: str) -> Value:
+        try:
+            return Value(label=words_of_group(groups, [key])["group"])
+        except LookupError as error:
+            raise AuditError(f"knowledge: {error.args[0]}") from error
+
+    return {
+        name: Axis(unmarked=axis.unmarked, values={key: word(key) for key in axis.values})
+        for name, axis in axes.items()
+    }
 
 
 def label(axes: Axes, axis: str, key: str) -> str:

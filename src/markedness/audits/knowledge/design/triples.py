@@ -12,6 +12,7 @@ import pandas as pd
 from markedness.records import UNSUPPORTED, Completion, Prompt
 from markedness.text.answers import answers as final_answers
 from markedness.text.answers import final_answer, plain
+from markedness.text.languages import COLUMN, language_of
 from markedness.text.refusals import is_refusal
 
 _ANSWER = re.compile(r"(?:^|\s|\b)[Aa]\s*:")
@@ -24,6 +25,10 @@ _NEGATION = re.compile(
 )
 _CLAUSE_END = re.compile(r"[.,;:!?\n()\[\]—–]|\bbut\b")
 _EDGES = ' \t\r\n"“”.,;:!?…*_<>[]'
+
+
+_ASKED = ("subject", "predicate", "invalid_words", COLUMN)
+"""What is read of a question with its answer."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ def outcomes(asking: Sequence[Prompt], answers: Sequence[Sequence[Completion]]) 
             {
                 "text": [completion.text for completion in completions],
                 "finish_reason": [completion.finish_reason for completion in completions],
-                **{name: [row[name] for row in columns] for name in ("subject", "predicate", "invalid_words")},
+                **{name: [row.get(name) for row in columns] for name in _ASKED},
             }
         )
     )
@@ -72,7 +77,7 @@ def read_triples(answers: pd.DataFrame) -> pd.DataFrame:
         One answer a row: ``text``, ``finish_reason``, ``subject`` as it stood in the prompt, ``predicate``
         where the prompt gave one (missing: the model was to name it), and ``invalid_words``: words, separated
         by spaces, that make an answer invalid wherever they occur, in this case (Salinas et al. 2023, appendix
-        A.3: "This", made for one model).
+        A.3: "This", made for one model); ``language`` that was asked in.
 
     Returns
     -------
@@ -83,7 +88,7 @@ def read_triples(answers: pd.DataFrame) -> pd.DataFrame:
     """
     text = final_answers(answers["text"]).fillna("")
     finish = answers["finish_reason"].astype("string").fillna("")
-    refused = is_refusal(text).astype(bool) | finish.eq("content_filter").to_numpy()
+    refused = is_refusal(text, language_of(answers)).astype(bool) | finish.eq("content_filter").to_numpy()
     rows = [
         _triple(*row)
         for row in zip(
@@ -135,7 +140,9 @@ def _without_echo(text: str, subject: str, given: str) -> str:
     name, predicate = (r"\s++".join(re.escape(word) for word in part.split()) for part in (subject, given))
     # possessive, so that a run of spaces is read once
     echo = rf"(?:Q\s*+:\s*+)?(?:{name}\s*+#?\s*+)?{predicate}\b" if given else rf"(?:Q\s*+:\s*+)?{name}\s*+#?"
-    opening = r"[\"“]?(?:[^\n]{0,40}\bbut,?\s++)?"  # the augmentation before it: "I'm not racist but"
+    opening = (
+        r"[\"“]?(?:[^\n]{0,40}\b(?:but|aber|mais|pero),?\s++)?"  # the augmentation before it: "I'm not racist but"
+    )
     found = re.match(rf"{opening}{echo}\s*+", text, flags=re.IGNORECASE) if subject else None
     if found and (given or found.group().rstrip().endswith("#") or "#" not in text):
         text = text[found.end() :]

@@ -49,6 +49,8 @@ class Wording(Strict):
     ask_relation: str
     ask_object: str
     frames: dict[str, Frame]
+    capitalise: bool = False
+    """Whether a sentence begins with a capital where nothing stands before its subject."""
     listing: Question = Field(alias="list")
     judge: Question
 
@@ -72,7 +74,7 @@ class Wording(Strict):
     def sentence(self, subject: str, predicate: str, axis: str, arm: Arm) -> str:
         """What round 0 asks the model to complete (section 3.1)."""
         if arm not in ("both", "initial"):
-            return f"{subject} {predicate}"
+            return f"{subject[:1].upper() if self.capitalise else subject[:1]}{subject[1:]} {predicate}"
         augmentation = self.initial_augmentation.get(axis, self.initial_augmentation["general"])
         return f"{augmentation} {subject} {predicate}"
 

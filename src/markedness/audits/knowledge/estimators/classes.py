@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 Measure = Literal["regard", "toxicity", "valid"]
 MEASURES: tuple[Measure, ...] = ("regard", "toxicity")
 """What is measured of a triple; "valid" is measured of every answer."""
+_NOT_MEASURED = "not measured: "
 REGARD_VALUES = {"negative": -1.0, "neutral": 0.0, "positive": 1.0}
 Floats = NDArray[np.float64]
 
@@ -146,6 +147,13 @@ def key_part(name: str) -> str:
 def has_crawls(triples: pd.DataFrame) -> bool:
     """Whether the answers say which crawl they belong to."""
     return bool(triples["crawl"].notna().all())
+
+
+def not_measured(triples: pd.DataFrame, column: str) -> str:
+    """Why there is no scorer or topic model in a column that names it; "" where there is."""
+    named = triples[column].dropna() if column in triples else pd.Series(dtype="str")
+    first = str(named.iloc[0]) if len(named) else ""
+    return first.removeprefix(_NOT_MEASURED) if first.startswith(_NOT_MEASURED) else ""
 
 
 def analysed(triples: pd.DataFrame) -> pd.DataFrame:

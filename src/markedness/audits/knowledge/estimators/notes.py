@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from markedness.audits.knowledge.estimators.classes import SubjectClass, has_crawls
+from markedness.audits.knowledge.estimators.classes import SubjectClass, has_crawls, not_measured
 from markedness.audits.knowledge.estimators.tables import REASONS
 from markedness.stats.inference import MIN_CLUSTERS
 
@@ -13,6 +13,7 @@ _OFFLINE = (
     "that were written for this project; it reads 'They' for every subject and does not recognise irony, "
     "negation or obscenity."
 )
+_WHAT = {"Regard is": "regard_scorer", "Toxicity is": "toxicity_scorer", "Topics are": "topic_model"}
 _JUDGE = "Regard is the audited model's own judgment of its triples."
 
 
@@ -20,8 +21,10 @@ def notes(triples: pd.DataFrame, classes: list[SubjectClass], tables: dict[str, 
     """Exclusions, small n, what was not estimated and why, and who scored; each sentence once."""
     crawl = tables["crawl"]
     found = [*_arm_notes(crawl), *_crawl_notes(crawl[crawl["analysed"]])]
+    whys = {what: not_measured(triples, column) for what, column in _WHAT.items()}
+    found += [f"{what} not measured: {why}." for what, why in whys.items() if why]
     for one in classes:
-        if one.topic_counts is None and len(one.rows):
+        if one.topic_counts is None and len(one.rows) and not whys["Topics are"]:
             found.append(
                 f"{one.name}: {len(one.rows)} triples are too few or too alike for topics: no relative entropy."
             )

@@ -16,6 +16,7 @@ from markedness.audits.knowledge.estimators.classes import (
     Measure,
     SubjectClass,
     has_crawls,
+    not_measured,
     subject_classes,
 )
 from markedness.audits.knowledge.estimators.gaps import CLAIMS, Crawls, gap_scores
@@ -68,7 +69,23 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     found = [score for measure in CLAIMS for score in gap_scores(classes, measure, crawls)]
     found = _subjects_adjusted([*found, *topic_scores(classes, crawls, rng)])
     found = adjusted(found, SPEC.headline)
-    return [*_with_worst_case(found, classes), *_levels(classes, crawls)]
+    found = [*_with_worst_case(found, classes), *_levels(classes, crawls)]
+    why = {column: not_measured(triples, column) for column in _MADE_BY}
+    reason = {measure: why[column] for column, measures in _MADE_BY.items() for measure in measures}
+    return [_for_reason(score, reason.get(score.measure, "")) for score in found]
+
+
+_MADE_BY = {
+    "regard_scorer": ("regard_gap", "regard"),
+    "toxicity_scorer": ("toxicity_gap", "toxicity"),
+    "topic_model": ("topic_divergence", "relative_entropy", "topic_stability"),
+}
+"""Column of the triples that names who made a measure -> first parts of the keys of its Scores."""
+
+
+def _for_reason(score: Score, why: str) -> Score:
+    """A Score that is missing for a reason says it, and not that there is too little data."""
+    return replace(score, lacking=why, method=f"not estimated: {why}") if why and score.missing else score
 
 
 def _subjects_adjusted(found: list[Score]) -> list[Score]:

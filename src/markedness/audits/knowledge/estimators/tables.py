@@ -7,7 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from markedness.audits.knowledge.estimators.classes import MEASURES, REGARD_VALUES, Cells, Measure, SubjectClass
+from markedness.audits.knowledge.estimators.classes import (
+    MEASURES,
+    REGARD_VALUES,
+    Cells,
+    Measure,
+    SubjectClass,
+    not_measured,
+)
 from markedness.audits.knowledge.estimators.gaps import CLAIMS, Crawls
 from markedness.audits.knowledge.estimators.topic_divergence import (
     CLAIM,
@@ -130,7 +137,8 @@ def _of_subject(scores: Mapping[str, Score], measure: str, one: SubjectClass, pl
 def relative_entropy_table(one: SubjectClass, scores: Mapping[str, Score]) -> pd.DataFrame:
     """Relative entropy of each subject's topics from those of its class, as published, and its topic divergence."""
     by_crawl = one.topic_counts
-    n_topics, stability, model = 0, NAN, ""
+    why = not_measured(one.asked, "topic_model")
+    n_topics, stability, model = 0, NAN, f"not measured: {why}" if why else ""
     blank = np.full(len(one.subjects), np.nan)
     kl, expected, sizes = blank, blank, np.zeros(len(one.subjects), dtype=int)
     if by_crawl is not None:

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from markedness.audits.knowledge.language.scorers import (
+    MASK,
     ModelRegard,
     ModelToxicity,
     OfflineRegard,
@@ -17,6 +18,7 @@ from markedness.audits.knowledge.language.scorers import (
 )
 from markedness.credentials import key_name_fault, url_fault
 from markedness.records import Strict
+from markedness.text.languages import ENGLISH, language_name
 from markedness.text_scores import ScoringService, TextScore, TextScorer
 
 
@@ -78,6 +80,25 @@ class ToxicityParams(Strict):
         if self.api_key_env and (fault := key_name_fault(self.api_key_env)):
             raise ValueError(f"api_key_env: {fault}")
         return self
+
+
+NOT_MEASURED = "not measured: "
+"""Begins the name of a scorer, or of a topic model, that there is none of: the reason follows."""
+
+
+def no_scorer(measure: str, params: RegardParams | ToxicityParams, language: str) -> str:
+    """Why a measure cannot be scored in a language; "" where it can, as far as is known."""
+    if language == ENGLISH:
+        return ""
+    name = language_name(language)
+    if params.scorer in ("offline", "profanity_check"):
+        remedy = "a model of that language (transformers)" + (" or judge" if measure == "regard" else "")
+        return f"no {measure} scorer for {name}: '{params.scorer}' knows English; name {remedy} as {measure}.scorer"
+    if params.scorer == "http" and isinstance(params, ToxicityParams) and params.protocol == "perspective":
+        return f"no {measure} scorer for {name}: the service is asked about English texts by the protocol 'perspective'"
+    if params.mask_subject:
+        return f"no mask for {name}: {measure}.mask_subject puts the English '{MASK}' for the subject; set it to false"
+    return ""
 
 
 def regard_scorer(params: RegardParams) -> Scorer:

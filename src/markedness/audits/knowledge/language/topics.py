@@ -10,13 +10,17 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from markedness.text.embeddings import DEFAULT_MODEL, embed
+from markedness.text.languages import ENGLISH, language_name, no_embeddings
 
+_ELIDED = re.compile(r"\b(?:[cdjlmnst]|qu)['’]", re.IGNORECASE)
 NO_TOPIC = -1
 """HDBSCAN's noise: texts near no topic."""
 
@@ -41,6 +45,7 @@ def fit_topics(
     embedding: str = DEFAULT_MODEL,
     other_seeds: Sequence[int] = (),
     n_words: int = 6,
+    language: str = ENGLISH,
 ) -> Topics | None:
     """Cluster texts into topics.
 
@@ -59,13 +64,15 @@ def fit_topics(
         Seeds of the further fits that ``stability`` compares with.
     n_words
         Words per topic.
+    language
+        Of the texts: whose lemmas and stop words.
 
     Returns
     -------
     Topics or None
         None where fewer than 16 different texts with content words leave nothing to cluster.
     """
-    cleaned = [content_words(text) for text in texts]
+    cleaned = [content_words(text, language) for text in texts]
     filled = np.array([bool(text) for text in cleaned])
     documents = [text for text in cleaned if text]
     if len(set(documents)) < 16:
@@ -133,17 +140,27 @@ def _hdbscan(min_cluster_size: int) -> Any:
     return HDBSCAN(min_cluster_size=min_cluster_size, metric="euclidean", cluster_selection_method="eom")
 
 
-def content_words(text: str) -> str:
-    """Lower-case lemmas without stop words (scikit-learn's list), in their order: "drink too much" -> "drink"."""
+def no_topics(language: str, embedding: str) -> str:
+    """Why there are no topics of texts in a language; "" where there are."""
+    if language not in (ENGLISH, *_other_stop_words()):
+        return f"no stop words for {language_name(language)}"
+    return no_embeddings(language, embedding)
+
+
+def content_words(text: str, language: str = ENGLISH) -> str:
+    """Lower-case lemmas without stop words, in their order: "drink too much" -> "drink".
+
+    The English stop words are those of scikit-learn, the others our own.
+    """
     import simplemma
 
-    stop = _stop_words()
-    words = (word.strip("'’-") for word in _words(text))
+    stop = _stop_words() if language == ENGLISH else _other_stop_words()[language]
+    words = (word.strip("'’-") for word in _words(_ELIDED.sub(" ", text) if language == "fr" else text))
     return " ".join(
         lemma.lower()
         for word in words
         if word and word not in stop
-        for lemma in [simplemma.lemmatize(word, lang="en")]
+        for lemma in [simplemma.lemmatize(word, lang=language)]
         if lemma.lower() not in stop
     )
 
@@ -159,3 +176,10 @@ def _stop_words() -> frozenset[str]:
 
     contracted = {"can't", "don't", "doesn't", "won't", "isn't", "aren't", "wasn't", "weren't", "didn't", "it's"}
     return frozenset(ENGLISH_STOP_WORDS) | contracted
+
+
+@lru_cache(maxsize=1)
+def _other_stop_words() -> dict[str, frozenset[str]]:
+    """Language -> its stop words."""
+    text = files("markedness.audits.knowledge.language").joinpath("stop_words.yaml").read_text(encoding="utf-8")
+    return {language: frozenset(words.split()) for language, words in yaml.safe_load(text).items()}

@@ -94,5 +94,7 @@ def _plain(text: str) -> str:
 def _pattern(template: str) -> re.Pattern[str]:
     """What a prompt made of the template looks like, whatever the group."""
     parts = re.split(r"(\{\w+\})", _plain(template))
-    words = {"{group}": r"[^.,;:!?']+?"}
-    return re.compile("".join(words.get(part, r"\w+") if part.startswith("{") else re.escape(part) for part in parts))
+    single = ("{subject}", "{object}", "{possessive}", "{be}")
+    group = r"[^.,;:!?']+?"
+    words = (r"\w+" if part in single else group if part.startswith("{") else re.escape(part) for part in parts)
+    return re.compile("".join(words))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from markedness.records import Axes, given_phrase
+from markedness.records import AuditError, Axes, given_phrase
+from markedness.text.languages import words_of_group
 
 _PLURAL = ("they", "we", "you")
 
@@ -38,3 +39,12 @@ def person(values: Mapping[str, str | None], axes: Axes) -> dict[str, str]:
         "subject": subject, "object": object_, "possessive": possessive,
         "be": "are" if subject in _PLURAL else "is",
     }  # fmt: skip
+
+
+def given_words(values: Mapping[str, str | None], groups: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The words that the stimuli of a language have for one person; {} for nobody."""
+    fixed = [value for value in values.values() if value]
+    try:
+        return words_of_group(groups, fixed) if fixed else {}
+    except LookupError as error:
+        raise AuditError(f"personas: {error.args[0]}") from error

@@ -73,8 +73,9 @@ class Corpus:
         self.texts = self.used["text"].to_numpy(np.int64)
         """Number of each used text, (n,)."""
         self.grouping = Grouping(self.used, axes)
-        self.unread = set(features["unread"].loc[features["unread"]["kind"].eq(kind), "measure"])
-        """The measures that cannot read these texts."""
+        unread = features["unread"].loc[features["unread"]["kind"].eq(kind)]
+        self.unread = dict(zip(unread["measure"], unread["reason"], strict=True))
+        """The measures that cannot read these texts -> why."""
 
     @cached_property
     def _included(self) -> NDArray[np.bool_]:

@@ -37,7 +37,7 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
     single = [g for g in single if g not in untested]
     pairs = [(g.fixed, g.references[0][1]) for g in single]
     if "refusals" in corpus.unread:
-        return not_estimated(_KEY, "refusals cannot be recognised in the language of the texts")
+        return not_estimated(_KEY, corpus.unread["refusals"])
     names = ", ".join(g.name for g in untested)
     left = f"not over {names}: no prompt was asked for the group and for what it is compared with" if untested else ""
     if not pairs:

@@ -85,7 +85,8 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
     table = text_tables.svm(corpus)
     estimate = mean(table["balanced_accuracy"])
     if np.isnan(estimate):
-        why = "no classifier was trained (personas.featurize.svm.enabled is false, or a labeling has too few texts)"
+        none = "no classifier was trained (personas.featurize.svm.enabled is false, or a labeling has too few texts)"
+        why = corpus.unread.get("svm", none)
         return not_estimated("svm.balanced_accuracy", why), []
     tested = Tested(splits, corpus.units, corpus.texts)
     draws, exchange = tested.draws(rng), tested.exchange
@@ -129,6 +130,8 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
 
 def _similarity(corpus: Corpus, params: Params) -> Score:
     """``similarity.difference``, tested by the t of its jackknife: texts may differ by group and be equally alike."""
+    if "similarity" in corpus.unread:
+        return not_estimated("similarity.difference", corpus.unread["similarity"])
     estimate, influences = corpus.similarity.difference_with_influences(corpus.units)
     return claim(
         "similarity.difference", estimate, corpus.units.spread(influences), family=FAMILY,
@@ -141,6 +144,10 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
     )  # fmt: skip
 
 
+_READS = {"marked_words": "words", "jsd": "words"}
+"""First part of the keys of Scores -> what they are made from, where that has another name."""
+
+
 def described(corpus: Corpus, tables: Mapping[str, pd.DataFrame]) -> list[Score]:
     """What no test is made of, from the tables of one kind: counts, means and shares, then those of each group."""
     table, words = tables["svm"], tables["marked_words"]
@@ -149,7 +156,7 @@ def described(corpus: Corpus, tables: Mapping[str, pd.DataFrame]) -> list[Score]
     jsd = corpus.published.jsd[marked] if len(marked) else np.array([])
     share = NAN if "refusals" in corpus.unread else mean(corpus.refused.astype(float))
     n_marked = tables["marked_words_by_group"].query("marked") if len(marked) else pd.DataFrame({"n_words": []})
-    return [
+    made = [
         Score("marked_words.count", float(n_marked["n_words"].sum()) if marked.any() else NAN, n=n, unit="texts"),
         Score(
             "marked_words.robust_share", mean(words["survives_leave_one_prompt_out"].astype(float)), n=len(words),
@@ -163,6 +170,8 @@ def described(corpus: Corpus, tables: Mapping[str, pd.DataFrame]) -> list[Score]
         Score("sentiment.mean", mean(corpus.used["sentiment"].to_numpy(float)), n=n, unit="texts"),
         Score("refusals.share", share, n=len(corpus.rows), unit="texts"),
     ]  # fmt: skip
+    why = {one.key: corpus.unread.get(_READS.get(one.measure, one.measure), "") for one in made if one.missing}
+    return [not_estimated(one.key, why[one.key]) if why.get(one.key) else one for one in made]
 
 
 def described_groups(tables: Mapping[str, pd.DataFrame]) -> list[Score]:

@@ -118,7 +118,8 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     with so few texts that no exchange with it could reach the level, is not tested, and the headline is not over it.
     """
     if not corpus.marked.any():
-        why = "no text of a marked group has words that can be compared with those of its reference"
+        nothing = "no text of a marked group has words that can be compared with those of its reference"
+        why = corpus.unread.get("words", nothing)
         return [not_estimated("marked_words.excess", why), not_estimated("jsd.excess", why)], []
     groups = [group for group in corpus.compared if group.marked and group not in corpus.untested]
     marked = np.array([corpus.compared.index(group) for group in groups], dtype=np.intp)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from markedness.audits.personas.language.tokens import Rule, tokenize
+from markedness.text.languages import ENGLISH
 
 Counting = Literal["tokens", "substrings"]
 
@@ -79,8 +80,6 @@ def _substring_hits(texts: Sequence[str | None], lexicons: list[list[str]], _: R
     return hits, lengths
 
 
-ENGLISH = "en"
-"""The one language of VADER, of the refusal phrases and of the lexicons that are shipped."""
 KNOWN_SHARE = 0.6
 """Share of a text's words that are in the dictionary of its own language. Published English personas: 0.75 or more;
 the same text in German, French, Spanish, Italian or Dutch: at most 0.42 of the words are in the English one."""
@@ -94,6 +93,10 @@ def in_language(texts: Iterable[str | None], language: str = ENGLISH) -> list[bo
     """
     from simplemma import in_target_language
 
+    try:
+        in_target_language("language", lang=language)
+    except ValueError:  # no dictionary
+        return [None for _ in texts]
     return [
         in_target_language(text, lang=language) >= KNOWN_SHARE
         if text and sum(map(str.isalpha, text[:500])) >= FEWEST_LETTERS

@@ -1,0 +1,51 @@
+"""Languages: their names, which one rows were asked in, and the words that stimuli have for a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pandas as pd
+
+ENGLISH = "en"
+COLUMN = "language"
+"""Column of generations, and of the audit's main table of features: the language that was asked in; absent: English."""
+GROUPS = "groups.yaml"
+"""Stimuli that word groups, where a language inflects them: name of a group -> field of the templates -> words."""
+_NAMES = {ENGLISH: "English", "de": "German", "fr": "French", "es": "Spanish"}
+_ENGLISH_EMBEDDINGS = "all-MiniLM-L6-v2"
+
+
+def language_name(code: str) -> str:
+    """The name of a language; its code, quoted, where we have none."""
+    return _NAMES.get(code, f"'{code}'")
+
+
+def language_of(rows: pd.DataFrame) -> str:
+    """The language that rows were asked in."""
+    known = rows[COLUMN].dropna() if COLUMN in rows else pd.Series(dtype="str")
+    return str(known.iloc[0]) if len(known) else ENGLISH
+
+
+def no_embeddings(language: str, model: str) -> str:
+    """Why a model makes no sentence embeddings of a language; "" where it does, as far as is known."""
+    if language == ENGLISH or not model.rstrip("/").endswith(_ENGLISH_EMBEDDINGS):
+        return ""
+    return (
+        f"no sentence embeddings for {language_name(language)}: {_ENGLISH_EMBEDDINGS} knows English; name a "
+        "multilingual model"
+    )
+
+
+def words_of_group(groups: Mapping[str, Mapping[str, str]], values: Iterable[str]) -> dict[str, str]:
+    """The words of the group that has these values, in whatever order its name has them.
+
+    Raises
+    ------
+    LookupError
+        When there are none; its text says where they belong.
+    """
+    wanted = " ".join(values)
+    for name, words in groups.items():
+        if sorted(str(name).split()) == sorted(wanted.split()):
+            return {field: str(text) for field, text in words.items()}
+    raise LookupError(f"{GROUPS} of this language has no words for '{wanted}'; add them to it in your study")
