@@ -43,7 +43,7 @@ ALLOWED = {
     "lm": {"lm", "plugins", "records", "credentials", "text_scores", "leanings"},
     "naming": {"records", "results"},
     "params": {"audits", "files", "lm", "naming", "records", "sizes", "store", "strict_yaml", "credentials"},
-    "sizes": {"audits"},
+    "sizes": {"audits", "records"},
     "strict_yaml": {"records", "credentials"},
     "files": {"records"},
     "tables": {"records"},

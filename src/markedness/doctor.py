@@ -122,7 +122,7 @@ def _corpora(params: Params, name: str, config: CorpusModel) -> Iterator[Finding
         said = ", ".join(f"{group or 'no group'} {n:,}" for group, n in counts.head(8).items())
         more = f" and {len(counts) - 8} more groups" if len(counts) > 8 else ""
         yield Finding("ok", where, f"{len(rows):,} texts: {said}{more}")
-        if params.languages[audit] == ENGLISH and (found := _language(rows["text"])) is not None:
+        if params.language(audit) == ENGLISH and (found := _language(rows["text"])) is not None:
             yield Finding("warning", where, found)
 
 

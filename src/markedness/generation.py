@@ -70,7 +70,7 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
             served: Counter[tuple[str | None, str | None]] = Counter()
             if counts.answered or not counts.failed:
                 columns = generation_schema([prompt for prompts, _ in asked for prompt in prompts]) | {COLUMN: str}
-                rows_of_all = _all_rows(asked, served, params.languages[audit])
+                rows_of_all = _all_rows(asked, served, params.language(audit))
                 store.write_rows("generations", audit, model, rows_of_all, columns)
                 ledgers.write_slice(params, audit, model, ledger, [answers for _, answers in asked])
         _say_other_models(config, f"{audit} {model}", served, say)
@@ -132,11 +132,11 @@ def corpus_rows(params: Params, store: Store, audit: str, model: str, say: Repor
     rows[FILE_ROW] = order
     rows["sample"] = rows.groupby(["prompt_id", "group"], sort=False, dropna=False).cumcount()
     if spec.complete_corpus is not None:
-        rows = spec.complete_corpus(rows, store.stimuli(audit, params.languages[audit]), stage_params)
+        rows = spec.complete_corpus(rows, store.stimuli(audit, params.language(audit)), stage_params)
     groups = rows["group"].set_axis(pd.Index(order[rows.index])).sort_index()
     for sentence in corpus.summary(groups, axes):
         say(f"{audit} {model}: {sentence}")
-    return rows.reset_index(drop=True).assign(**{COLUMN: params.languages[audit]})
+    return rows.reset_index(drop=True).assign(**{COLUMN: params.language(audit)})
 
 
 def _say_unwatched(params: Params, audit: str, model: str, say: Report) -> None:
@@ -157,7 +157,7 @@ Rounds = list[tuple[Sequence[Prompt], Answers]]
 def prompt_rounds(params: Params, store: Store, audit: str, model: str = "") -> Generator[list[Prompt], Any, None]:
     """The audit's rounds of prompts, as a model is asked them."""
     rng = generator(params, audit, "generate")
-    stimuli = store.stimuli(audit, params.languages[audit])
+    stimuli = store.stimuli(audit, params.language(audit))
     return audits.spec(audit).prompts(stimuli, params.stage(audit, "generate", model), rng)
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
@@ -19,6 +19,7 @@ from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, ScriptedModel
 from markedness.naming import axes_faults, model_fault, repeated
 from markedness.records import FIELD_FAULT, AuditError, Axes, Strict
 from markedness.sizes import AuditSize, filled, language_fault, sized
+from markedness.sizes import GateParams as GateParams
 from markedness.store import Store
 
 _BLOCK = ("size", "language", "axes", *STAGES)
@@ -52,23 +53,6 @@ class TrackParams(Strict):
     experiment: str = "markedness"
     samples: int = Field(default=0, ge=0)
     """Texts of each group that are logged as a table of each audit's run, in the order of the card."""
-
-
-class GateParams(Strict):
-    """``gate``: which models may take the place of which."""
-
-    baseline: str = Field(min_length=1)
-    """A key of models, a git revision or a DVC experiment."""
-    models: list[str] = Field(default_factory=list)
-    """Candidates; empty: all of run but the baseline and the scripted controls."""
-    audits: list[str] = Field(default_factory=list)
-    """Empty: all of the study."""
-    margins: dict[str, dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]]] = Field(default_factory=dict)
-    """Audit -> headline score -> by how much it may be worse, in the unit of the score; the others: no new finding."""
-    without: dict[str, list[str]] = Field(default_factory=dict)
-    """Audit -> headline scores that are not looked at."""
-    looks: int | None = Field(default=None, ge=1, le=100)
-    """How often this gate may look at growing data: each look is corrected for all, counted, and none beyond counts."""
 
 
 class _Study(Strict):
@@ -129,13 +113,16 @@ class Params:
     sizes: dict[str, AuditSize]
     """Audit -> its size."""
     languages: dict[str, str]
-    """Audit -> the language that it is asked in."""
     raw: dict[str, Any]
     """The file as it stands."""
 
     def stage(self, audit: str, name: str, model: str = "") -> Any:
         """Params of one stage of one audit; those of a model that is asked otherwise, where it is named."""
         return self.stages.get((audit, f"{name}@{model}"), self.stages[audit, name])
+
+    def language(self, audit: str) -> str:
+        """The language that an audit is asked in."""
+        return self.languages.get(audit, "en")
 
     def axes(self, audit: str) -> Axes:
         """The groups that an audit asks about, its own where params.yaml names none; {} where it has no axes."""

@@ -170,7 +170,7 @@ def write_settings(params: Params) -> None:
         for audit in params.audits:
             content = {
                 "size": str(params.sizes[audit]),
-                "language": params.languages[audit],
+                "language": params.language(audit),
                 "generate": params.stage(audit, "generate").model_dump(mode="json"),
             }
             store.write_bytes(new / f"{audit}.yaml", yaml.safe_dump(content, allow_unicode=True).encode())
