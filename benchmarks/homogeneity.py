@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.homogeneity import clean, controls, evaluate, featurize, figures, generate
+from markedness.records import Features
 from markedness.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -75,9 +76,10 @@ def main() -> None:
     start = time.process_time()
     responses = clean.clean(generations, clean.Params())
     cleaned = time.process_time()
-    features = featurize.featurize(responses, featurize.Params(), Store(ROOT).stimuli("homogeneity")).tables
+    features = featurize.featurize(responses, featurize.Params(), Store(ROOT).stimuli("homogeneity"))
+    assert isinstance(features, Features)
     with patch.object(figures, "figures", return_value={}):
-        made = evaluate.evaluate(features, evaluate.Params(n_resamples=N_RESAMPLES), np.random.default_rng(0))
+        made = evaluate.evaluate(features.tables, evaluate.Params(n_resamples=N_RESAMPLES), np.random.default_rng(0))
     done = time.process_time()
     cells = len(made.tables["probability_of_differentiation"])
     print(

@@ -58,6 +58,8 @@ def annotator(gaps: dict[tuple[str, str], float], base: float = 0.5) -> Answer:
 class Replaced:
     """The packaged stimuli with one file in other words."""
 
+    language = "en"
+
     def __init__(self, name: str, content: object) -> None:
         self.name, self.content = name, content
 
@@ -66,6 +68,9 @@ class Replaced:
             return STIMULI.table(name, columns)
         assert isinstance(self.content, pd.DataFrame)
         return self.content
+
+    def has(self, name: str) -> bool:
+        return name == self.name or STIMULI.has(name)
 
     def data(self, name: str) -> object:
         return self.content if name == self.name else STIMULI.data(name)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.homogeneity import clean, evaluate, featurize, generate
-from markedness.records import FeatureTables, Prompt
+from markedness.records import Features, FeatureTables, Prompt
 from markedness.results import Evaluation
 from markedness.store import FolderStimuli
 
@@ -49,10 +49,16 @@ def cleaned(generations: pd.DataFrame, **params: Any) -> pd.DataFrame:
     return clean.clean(generations, clean.Params(**params))
 
 
+def features(generations: pd.DataFrame, **params: Any) -> Features:
+    made = featurize.featurize(cleaned(generations), featurize.Params(**params), STIMULI)
+    assert isinstance(made, Features)
+    return made
+
+
 def featurized(generations: pd.DataFrame, **params: Any) -> FeatureTables:
-    return featurize.featurize(cleaned(generations), featurize.Params(**params), STIMULI).tables
+    return features(generations, **params).tables
 
 
 def evaluated(generations: pd.DataFrame, seed: int = 0, **params: Any) -> Evaluation:
-    features = featurized(generations, **{name: params[name] for name in params if name == "axes"})
-    return evaluate.evaluate(features, evaluate.Params(**params), np.random.default_rng(seed))
+    tables = featurized(generations, **{name: params[name] for name in params if name == "axes"})
+    return evaluate.evaluate(tables, evaluate.Params(**params), np.random.default_rng(seed))

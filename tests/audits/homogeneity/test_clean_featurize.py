@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.audits.homogeneity.stages import STIMULI, cleaned, exam_answers, featurized
+from tests.audits.homogeneity.stages import cleaned, exam_answers, features, featurized
 
-from markedness.audits.homogeneity import clean, featurize
+from markedness.audits.homogeneity import clean
 from markedness.records import AuditError, Status
 
 
@@ -93,6 +93,6 @@ def test_clean_word_limit_of_a_mistyped_cue_is_refused_and_of_another_corpus_kep
 
 def test_featurize_group_of_emoji_alone_is_named_in_a_note() -> None:
     rows = exam_answers(["📚", "!!", "🙏", "SAT", "GRE"], group=[*["Black woman"] * 3, *["White man"] * 2])
-    (note,) = featurize.featurize(cleaned(rows), featurize.Params(), STIMULI).notes
+    (note,) = features(rows).notes
     assert "no letter or digit" in note and "Black woman 100%" in note and "White man" not in note
-    assert not featurize.featurize(cleaned(rows[3:]), featurize.Params(), STIMULI).notes
+    assert not features(rows[3:]).notes
