@@ -37,7 +37,9 @@ def test_generate_with_failures_exits_1_unless_their_share_is_tolerated(
     assert RUNNER.invoke(app, ["generate", "personas", "--model", "m", "--params", study, *more]).exit_code == status
 
 
-COMMANDS = "generate clean featurize evaluate run compare report track replicate names params corpora literature model"
+COMMANDS = (
+    "generate clean featurize evaluate fill run compare report track replicate names params corpora literature model"
+)
 
 
 def test_help_names_every_command_of_the_design() -> None:

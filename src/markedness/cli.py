@@ -11,6 +11,7 @@ import typer
 
 from markedness.audits import AUDITS, STAGES
 from markedness.export_cli import export_app
+from markedness.fill_cli import fill_command
 from markedness.gate_cli import gate
 from markedness.init_cli import init, upgrade
 from markedness.ledger_cli import ledger_app
@@ -32,6 +33,7 @@ app = typer.Typer(
     markedness doctor                             and the rest: servers, keys, files, disk?
     markedness run personas --model my-model      one audit of one model, without DVC
     markedness generate personas --model my-model --dry-run    what would it cost?
+    markedness fill                               several servers at a time, before 'dvc repro'
     markedness report                             the pages under reports/
     """,
     no_args_is_help=True,
@@ -51,6 +53,7 @@ app.add_typer(scorers_app, name="scorers")
 app.command("downstream")(downstream)
 app.add_typer(ledger_app, name="ledger")
 app.command("plan")(plan_command)
+app.command("fill")(fill_command)
 
 Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.", show_default=False)]
 NamedAudit = Annotated[str, typer.Option("--audit", help="The audit, named: as dvc.yaml calls it.", show_default=False)]

@@ -63,7 +63,7 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
     else:
         with ledgers.opened(params, audit, model, say) as ledger:
             try:
-                asked, counts = asyncio.run(_ask(params, store, audit, model, ledger, say))
+                asked, counts = asyncio.run(ask_rounds(params, audit, model, ledger, say))
             except KeyboardInterrupt:
                 say(f"{audit} {model}: interrupted; {len(ledger):,} answers are in the ledger, run again to go on")
                 raise
@@ -77,27 +77,34 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
         if len(served) > 1:
             versions = ", ".join(f"{name} {mark} {times:,} times" for (name, mark), times in served.most_common(5))
             say(f"{audit} {model}: the server changed, it reports {len(served)} fingerprints: {versions}")
-    say(
-        f"{audit} {model}: {counts.requested:,} requested, {counts.answered:,} answered "
-        f"({counts.from_ledger:,} of them from the ledger), {counts.failed:,} failed"
-        + (f", {counts.unsupported:,} unsupported" if counts.unsupported else "")
-    )
-    if counts.empty:
-        say(
-            f"{audit} {model}: {counts.empty:,} answers were paid for but are empty ({counts.empty_from_ledger:,} of "
-            "them earlier); they are in the ledger and not asked for again: raise max_tokens, or remove them by "
-            f"'markedness ledger prune --model {model} --empty --yes'"
-        )
-    for reason, times in counts.reasons.most_common(REASONS_SAID):
-        say(f"{audit} {model}: failed {times:,} times: {reason}")
-    if len(counts.reasons) > REASONS_SAID:
-        say(f"{audit} {model}: and for {len(counts.reasons) - REASONS_SAID} more reasons; see the column error")
+    say_counts(f"{audit} {model}", model, counts, say)
     if counts.failed and not counts.answered:
         raise StageError(
             f"{audit} {model}: all {counts.failed:,} requests failed, so that nothing was written and earlier results "
             "stay; remove the cause named above and run again"
         )
     return counts
+
+
+def say_counts(title: str, model: str, counts: Counts, say: Report) -> None:
+    """How the asking ended: counts, answers that are paid for but empty, reasons of failures."""
+    say(
+        f"{title}: {counts.requested:,} requested, {counts.answered:,} answered "
+        f"({counts.from_ledger:,} of them from the ledger), {counts.failed:,} failed"
+        + (f", {counts.unsupported:,} unsupported" if counts.unsupported else "")
+    )
+    if counts.empty:
+        say(
+            f"{title}: {counts.empty:,} answers were paid for but are empty ({counts.empty_from_ledger:,} of "
+            "them earlier); they are in the ledger and not asked for again: raise max_tokens, or remove them by "
+            f"'markedness ledger prune --model {model} --empty --yes'"
+        )
+    for reason, times in counts.reasons.most_common(REASONS_SAID):
+        say(f"{title}: failed {times:,} times: {reason}")
+    if len(counts.reasons) > REASONS_SAID:
+        say(
+            f"{title}: and for {len(counts.reasons) - REASONS_SAID} more reasons; generate has them in the column error"
+        )
 
 
 def _say_other_models(
@@ -183,11 +190,11 @@ def _complete(
     return all(not len(plan.missing) for plan in plans(params, store, audit, language_model, ledger, model))
 
 
-async def _ask(
-    params: Params, store: Store, audit: str, model: str, ledger: Ledger, say: Report
+async def ask_rounds(
+    params: Params, audit: str, model: str, ledger: Ledger, say: Report, terminal: bool | None = None
 ) -> tuple[Rounds, Counts]:
-    """Drive the audit's rounds of prompts through the model and the ledger."""
-    config = params.model(model)
+    """Drive the audit's rounds of prompts through the model and the ledger; ``terminal`` as in `Progress`."""
+    store, config = Store(params.root), params.model(model)
     price = price_of(params, model)
     limits = config.limits
     if limits.max_cost is not None and price is None:
@@ -199,7 +206,7 @@ async def _ask(
     complete = partial(_complete, params, store, audit, language_model, ledger, model)
     try:
         ledgers.identify(language_model, ledger, complete, say)
-        with Progress(f"{audit} {model}", say) as progress:
+        with Progress(f"{audit} {model}", say, terminal) as progress:
             for plan in plans(params, store, audit, language_model, ledger, model):
                 if not asked and not plan.known + plan.known_empty and isinstance(config, OpenAIModel):
                     ledgers.tell_others(config, model, ledger, say)

@@ -40,9 +40,11 @@ class Server:
         self.seen: dict[str, int] = {}
         self.faults: dict[str, int] = {}
         self.hold_after: int | None = None
-        """Answers after which every request is held until the server stops."""
+        """Answers after which every request is held until `release`, or until the server stops."""
         self.holding = threading.Event()
         """Set when a request is held."""
+        self.log: list[Server] = []
+        """Which server was asked, a line a request; several servers may share one."""
         self.prefix = ""
         """Begins every text."""
         self.root = ""
@@ -82,10 +84,11 @@ class Server:
         ready = threading.Event()
 
         async def serve() -> None:
-            self.loop, self.stopping = asyncio.get_running_loop(), asyncio.Event()
+            self.loop, self.stopping, self.released = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
             await self.start()
             ready.set()
             await self.stopping.wait()
+            self.released.set()
             self.server.close()
 
         self.thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
@@ -96,6 +99,11 @@ class Server:
     def __exit__(self, *error: object) -> None:
         self.loop.call_soon_threadsafe(self.stopping.set)
         self.thread.join()
+
+    def release(self) -> None:
+        """Let the requests that are held go on, and hold no more."""
+        self.hold_after = None
+        self.loop.call_soon_threadsafe(self.released.set)
 
     async def start(self, port: int = 0) -> None:
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", port, backlog=1024)
@@ -148,6 +156,7 @@ class Server:
         self.probes += probe
         if self.count and not probe:
             self.seen[key] = self.seen.get(key, 0) + 1
+            self.log.append(self)
         if self.count:
             self.heads.append(headers)
         if self.capacity is not None and self.in_flight > self.capacity:
@@ -160,7 +169,7 @@ class Server:
             self.faults[fault] = self.faults.get(fault, 0) + 1
         if self.hold_after is not None and sum(self.answered.values()) >= self.hold_after:
             self.holding.set()
-            await self.stopping.wait()
+            await self.released.wait()
         if self.latency:
             await asyncio.sleep(self.latency + random.uniform(0, self.jitter))
         match fault:

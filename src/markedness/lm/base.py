@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import orjson
 
@@ -17,6 +17,11 @@ BROKEN_OFF = "broken off"
 
 class ModelError(AuditError):
     """The model as a whole cannot be used: a missing file, package or key."""
+
+    def __init__(self, reason: str, *, ends: Literal["audit", "model", "server"] = "model") -> None:
+        super().__init__(reason)
+        self.ends = ends
+        """What else would fail alike: nothing beyond the audit, the model, or all models of its server."""
 
 
 class RequestFailed(Exception):  # noqa: N818

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Literal
 
 from markedness.lm.base import BROKEN_OFF, Draw, LanguageModel, ModelError, RequestFailed, RetryLater
 from markedness.lm.endpoint import Endpoint
@@ -47,8 +48,9 @@ async def probe_server(model: LanguageModel, endpoint: Endpoint, sampling: Sampl
             if failed.cause is None and failed.status in (400, 422) and tried is short and short != sampling:
                 continue
             if failed.cause not in (None, BROKEN_OFF) or failed.status in (400, 422):
-                raise ModelError(f"{endpoint.where}: {failed}; nothing else was asked") from None
+                ends: Literal["audit", "model"] = "audit" if failed.cause is None else "model"
+                raise ModelError(f"{endpoint.where}: {failed}; nothing else was asked", ends=ends) from None
         except RetryLater as later:
             if later.cause == "unreachable":
-                raise ModelError(f"{endpoint.where}: {later}; nothing was asked") from None
+                raise ModelError(f"{endpoint.where}: {later}; nothing was asked", ends="server") from None
         return
