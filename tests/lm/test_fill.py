@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.documents import AXES
+from tests.documents import AXES, ROOT, SMALL, Study, merged
 from tests.servers.openai_server import Server
 from typer.testing import CliRunner
 
@@ -218,8 +218,8 @@ def test_fill_killed_half_way_asks_only_for_what_lacks(
         try:
             for server, model in zip(servers, "abc", strict=True):
                 assert server.holding.wait(timeout=300)
-                while in_ledger(params, model) < len(server.answered):
-                    time.sleep(0.01)
+                while server.held < server.in_flight or in_ledger(params, model) < len(server.answered):
+                    time.sleep(0.01)  # until no answer is under way
             running.send_signal(signal_sent)
             output = running.communicate()[0]
         finally:
@@ -259,6 +259,21 @@ def test_fill_while_another_fill_and_a_generate_run_pays_for_nothing_twice(
     assert [one.returncode for one in (first, second, third)] == [0, 0, 0], rest
     assert list(map(answered, servers)) == [SIZE] * 3
     assert len(Store(params.root).read_table("generations", "personas", "b")) == SIZE
+
+
+@pytest.mark.slow
+def test_fill_then_dvc_repro_asks_no_server(servers: list[Server], tmp_path: Path) -> None:
+    pytest.importorskip("dvc", reason="skipped: DVC is not installed (pip install 'markedness[dev]')")
+    models = {name: block(server, model=name) for name, server in zip("abc", servers, strict=True)}
+    shipped = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    content = {"audits": ["personas", "homogeneity"], "run": [*models], "models": models}
+    repository = Study.create(tmp_path / "study", merged(merged(shipped, SMALL), content), {})
+    repository.sh("markedness fill")
+    asked, probes = [dict(server.answered) for server in servers], [server.probes for server in servers]
+    assert all(sum(one.values()) == len(one) > 16 for one in asked)
+    repository.sh("dvc repro generate")
+    assert [server.answered for server in servers] == asked and [server.probes for server in servers] == probes
+    assert len(list((tmp_path / "study" / "data" / "generations").glob("*/*.parquet"))) == 6
 
 
 def read_until(process: subprocess.Popen[str], words: str, times: int) -> str:

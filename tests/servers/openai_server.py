@@ -43,6 +43,8 @@ class Server:
         """Answers after which every request is held until `release`, or until the server stops."""
         self.holding = threading.Event()
         """Set when a request is held."""
+        self.held = 0
+        """Requests that are held now."""
         self.log: list[Server] = []
         """Which server was asked, a line a request; several servers may share one."""
         self.prefix = ""
@@ -169,7 +171,9 @@ class Server:
             self.faults[fault] = self.faults.get(fault, 0) + 1
         if self.hold_after is not None and sum(self.answered.values()) >= self.hold_after:
             self.holding.set()
+            self.held += 1
             await self.released.wait()
+            self.held -= 1
         if self.latency:
             await asyncio.sleep(self.latency + random.uniform(0, self.jitter))
         match fault:
