@@ -2,8 +2,9 @@
 
 One event loop asks all servers, each from a queue of its own, so that each has the pace that it takes. What the loop
 computes between two requests (prompts, keys, reading a slice) holds up all of them for that long, a second or two for
-50,000 answers; an answer could be lost to that only where it took longer than what is left of its ``timeout``. A ledger belongs to one model, a model to one queue, so that nothing
-is shared between queues but the loop. What other processes ask meanwhile is kept apart by the claims of the ledger.
+50,000 answers; an answer could be lost to that only where it took longer than what is left of its ``timeout``. A ledger
+belongs to one model, a model to one queue, so that nothing is shared between queues but the loop. What other processes
+ask meanwhile is kept apart by the claims of the ledger.
 """
 
 from __future__ import annotations
