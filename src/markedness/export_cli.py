@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum, auto
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,15 @@ import typer
 from typer.core import TyperGroup
 
 from markedness.options import DEFAULT, ParamsFile
+
+
+class Relationship(StrEnum):
+    """Of who ran a study to the developer of a model."""
+
+    first_party = auto()
+    third_party = auto()
+    collaborative = auto()
+    other = auto()
 
 
 class _TablesUnlessNamed(TyperGroup):
@@ -20,7 +30,8 @@ class _TablesUnlessNamed(TyperGroup):
 
 
 export_app = typer.Typer(
-    cls=_TablesUnlessNamed, help="Tables and figures for a paper, where nothing else is named; questions for others."
+    cls=_TablesUnlessNamed,
+    help="Tables and figures for a paper, where nothing else is named; questions and records for others.",
 )
 
 
@@ -53,3 +64,35 @@ def stimuli(
     if audit not in loaded.audits:
         raise ParamsError(f"'{audit}' is none of the audits of {params}: {', '.join(loaded.audits)}")
     export_stimuli(loaded, audit, folder, base)
+
+
+@export_app.command("results")
+def results(
+    organization: Annotated[str, typer.Option("--organization", help="Who ran the study.")],
+    folder: Annotated[Path, typer.Argument(help="Where to: <folder>/data/markedness-<audit>/<developer>/<model>/.")] = (
+        Path("records")
+    ),
+    relationship: Annotated[
+        Relationship, typer.Option("--relationship", help="Of that organization to the developers of the models.")
+    ] = Relationship.other,
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", help="MODEL=developer/name, where params.yaml does not say it.")
+    ] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Write results as records of the Every Eval Ever schema; controls are no models and have none."""
+    import time
+
+    from markedness import pipeline
+    from markedness.cards import count
+    from markedness.lm.progress import tell
+    from markedness.params import load
+    from markedness.reporting.records import Evaluator, write_records
+
+    loaded = load(params)
+    pipeline.recover(loaded)
+    given = dict(one.partition("=")[::2] for one in ids or ())
+    made, left_out = write_records(loaded, folder, Evaluator(organization, relationship.value, int(time.time())), given)
+    for sentence in left_out:
+        tell(f"export: {sentence}")
+    tell(f"export: {count(len(made), 'record')} in {folder}")

@@ -6,6 +6,7 @@ import string
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from importlib.resources import files
 from typing import Any, Literal
 
 import numpy as np
@@ -109,7 +110,7 @@ def sentiment(texts: Iterable[str | None]) -> np.ndarray:
     """VADER compound score of each whole text, in [-1, 1]; NaN for a missing or empty text.
 
     The rules are NLTK's, which the paper used (their treatment of "no" and of quotation marks differs from
-    the vaderSentiment package's); the word list is the one that package carries.
+    the vaderSentiment package's); the word list, vader.tsv, is the one that package carries.
 
     References
     ----------
@@ -131,9 +132,10 @@ def word_sentiments(words: Iterable[str]) -> dict[str, float]:
 @cache
 def _analyzer() -> Any:
     from nltk.sentiment.vader import SentimentIntensityAnalyzer, VaderConstants
-    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer as Carrier
 
+    rows = files("markedness.audits.personas.language").joinpath("vader.tsv").read_text(encoding="utf-8").splitlines()
     analyzer = SentimentIntensityAnalyzer.__new__(SentimentIntensityAnalyzer)  # its own list needs a download
-    analyzer.lexicon = Carrier().lexicon
+    words = (row.split("\t") for row in rows if not row.startswith("#"))
+    analyzer.lexicon = {word: float(valence) for word, valence in words}
     analyzer.constants = VaderConstants()
     return analyzer
