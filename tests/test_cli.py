@@ -37,6 +37,32 @@ def test_generate_with_failures_exits_1_unless_their_share_is_tolerated(
     assert RUNNER.invoke(app, ["generate", "personas", "--model", "m", "--params", study, *more]).exit_code == status
 
 
+@pytest.mark.parametrize(
+    ("edit", "status"),
+    [
+        (("seed: 1", "seed: 2"), 1),
+        (("rule: none", "rule: planted"), 1),
+        (("models:", "models: ["), 1),
+        (("other: {backend: scripted}", "other: {backend: scripted, seed: 3}"), 0),
+    ],
+)
+def test_stage_whose_params_are_edited_while_it_runs_fails_so_that_the_next_run_repeats_it(
+    study: str, edit: tuple[str, str], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(study)
+    path.write_text("seed: 1\nmodels:\n  m: {backend: scripted, rule: none}\n  other: {backend: scripted}\n", "utf-8")
+
+    def stage(*arguments: Any) -> Counts:
+        path.write_text(path.read_text(encoding="utf-8").replace(*edit), encoding="utf-8")
+        return Counts(requested=1, answered=1)
+
+    monkeypatch.setattr(pipeline, "stage", stage)
+    for name in ("generate", "evaluate"):
+        done = RUNNER.invoke(app, [name, "personas", "--model", "m", "--params", study])
+        assert done.exit_code == status and ("edited while this stage ran" in str(done.exception)) == bool(status)
+        path.write_text(path.read_text(encoding="utf-8").replace(edit[1], edit[0]), encoding="utf-8")
+
+
 COMMANDS = (
     "generate clean featurize evaluate fill run compare report track replicate names params corpora literature model"
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +22,9 @@ from markedness.options import DEFAULT, ParamsFile
 from markedness.params_cli import params_app
 from markedness.plan_cli import plan_command
 from markedness.records import AuditError
+
+if TYPE_CHECKING:
+    from markedness.params import Params
 
 app = typer.Typer(
     help="""Measure stereotypes in language models with five published methods.
@@ -78,14 +82,14 @@ def _options(
     pass
 
 
-def _load(path: Path, audit: str | None = None, model: str | None = None, stages: Sequence[str] = ()):  # type: ignore[no-untyped-def]
+def _load(path: Path, audit: str | None = None, model: str | None = None, stages: Sequence[str] = ()) -> Params:
     """The params; refuse to run stages whose code is not the one that the study names."""
-    from markedness import params
+    from markedness.params import ParamsError, load
     from markedness.studies import check_code
 
-    loaded = params.load(path)
-    if audit is not None and audit not in AUDITS:
-        raise params.ParamsError(f"'{audit}' is not an audit; known: {', '.join(AUDITS)}")
+    loaded = load(path)
+    if audit not in (None, *AUDITS):
+        raise ParamsError(f"'{audit}' is not an audit; known: {', '.join(AUDITS)}")
     if model is not None:
         loaded.model(model)
     for stage in stages:
@@ -93,13 +97,22 @@ def _load(path: Path, audit: str | None = None, model: str | None = None, stages
     return loaded
 
 
+@contextmanager
+def _stage(name: str, path: Path, audit: str = "", model: str = "") -> Iterator[Params]:
+    """The params of one stage, which must be the same when it ends."""
+    from markedness.studies import check_params
+
+    yield (loaded := _load(path, audit or None, model or None, [name]))
+    check_params(path, loaded.raw, audit, model)
+
+
 def _run(name: str, audit: str, named: str, model: str, path: Path) -> None:
     """One stage but generate."""
     audit = _one_audit(audit, named)
-    params = _load(path, audit, model, [name])
-    from markedness import pipeline
+    with _stage(name, path, audit, model) as params:
+        from markedness import pipeline
 
-    pipeline.stage(name, params, audit, model)
+        pipeline.stage(name, params, audit, model)
 
 
 def _one_audit(given: str, named: str) -> str:
@@ -147,10 +160,10 @@ def generate(
     if dry_run:
         _forecast(audit, model, params)
         return
-    loaded = _load(params, audit, model, ["generate"])
-    from markedness import pipeline
+    with _stage("generate", params, audit, model) as loaded:
+        from markedness import pipeline
 
-    counts = pipeline.stage("generate", loaded, audit, model)
+        counts = pipeline.stage("generate", loaded, audit, model)
     if counts.failed > (loaded.tolerated_failures if tolerate is None else tolerate) * counts.requested:
         raise typer.Exit(1)
 
@@ -181,34 +194,36 @@ def compare(
     params: ParamsFile = DEFAULT,
 ) -> None:
     """Compare every pair of models; with revisions, the same models at one and at the other."""
-    loaded = _load(params, stages=["compare"] if first is None else [])
     from markedness import pipeline, study
 
-    pipeline.recover(loaded)
     if first is None:
-        study.compare(loaded)
-    else:
-        study.compare_revisions(loaded, first, second, to)
+        with _stage("compare", params) as loaded:
+            pipeline.recover(loaded)
+            study.compare(loaded)
+        return
+    loaded = _load(params)
+    pipeline.recover(loaded)
+    study.compare_revisions(loaded, first, second, to)
 
 
 @app.command()
 def report(params: ParamsFile = DEFAULT) -> None:
     """Write reports/index.html and a stereotype card per model; they open from disk, without a network."""
-    loaded = _load(params, stages=["report"])
-    from markedness import pipeline, study
+    with _stage("report", params) as loaded:
+        from markedness import pipeline, study
 
-    pipeline.recover(loaded)
-    study.report(loaded)
+        pipeline.recover(loaded)
+        study.report(loaded)
 
 
 @app.command()
 def track(params: ParamsFile = DEFAULT) -> None:
     """Tell MLflow what is new: sqlite:///mlflow.db, or MLFLOW_TRACKING_URI."""
-    loaded = _load(params, stages=["track"])
-    from markedness import pipeline, study
+    with _stage("track", params) as loaded:
+        from markedness import pipeline, study
 
-    pipeline.recover(loaded)
-    study.track(loaded)
+        pipeline.recover(loaded)
+        study.track(loaded)
 
 
 @app.command()

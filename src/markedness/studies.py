@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from markedness import __version__, stage_code
+from markedness import __version__, stage_code, strict_yaml
 from markedness.audits import AUDITS, STAGES
 from markedness.audits.base import OWN
 from markedness.files import write_file
@@ -175,6 +176,43 @@ def check_code(root: Path, stage: str, audit: str = "", say: Report = tell) -> N
             f"{FILE} is of markedness {recorded.version}, installed is {__version__}; {what} is the same in both; "
             "'markedness upgrade' takes the study to the new version"
         )
+
+
+def check_params(path: Path, raw: Mapping[str, Any], audit: str = "", model: str = "") -> None:
+    """Refuse to end a stage whose params were edited while it ran.
+
+    DVC reads them when a stage has ended, and would name the later ones as those of what came out.
+
+    Parameters
+    ----------
+    path, raw
+        The params file, and what stood in it when the stage began.
+    audit, model
+        Of the stage; "" for a stage of the whole study, which reads everything.
+
+    Raises
+    ------
+    AuditError
+        When what the stage reads differs, or can no longer be read.
+    """
+    try:
+        same = _part(strict_yaml.read(path), audit, model) == _part(raw, audit, model)
+    except (strict_yaml.YamlFileError, OSError):
+        same = False
+    if not same:
+        raise AuditError(
+            f"{path.name} was edited while this stage ran, and what came out is by the earlier text; run it again: "
+            "answers that were paid for are in the ledger"
+        )
+
+
+def _part(raw: Mapping[str, Any], audit: str, model: str) -> object:
+    """What a stage of one audit and model reads; all, where none is named."""
+    if not audit:
+        return raw
+    models = raw.get("models")
+    own = models.get(model) if isinstance(models, Mapping) else None
+    return [raw.get(key) for key in ("seed", "size", "tolerated_failures", audit)], own
 
 
 def upgrade(root: Path, audits: Sequence[str], write: bool = True) -> Upgrade:
