@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from markedness.records import AuditError, Features, Unsupported
+import yaml
+from pydantic import ValidationError
+
+from markedness.audits.base import AuditSpec
+from markedness.files import StoreError
+from markedness.records import AuditError, Features, Strict, Unsupported
+from markedness.sizes import differences
 from markedness.store import Store, features_of
+
+MEASURING = ("clean", "featurize")
+"""Stages whose params say how features were made."""
 
 
 class RevisionError(AuditError):
@@ -67,6 +78,14 @@ class Revision:
         files = {name: content for name in names if (content := self._read(f"{folder}/{name}")) is not None}
         return features_of(files, f"{self.name}: {folder}") if names and len(files) == len(names) else None
 
+    def params(self, file: str) -> dict[str, Any]:
+        """The params file as it stands there; {} where there is none."""
+        try:
+            content = yaml.safe_load(self._read(file) or b"")
+        except yaml.YAMLError:
+            content = None
+        return content if isinstance(content, dict) else {}
+
     def digest(self, audit: str, model: str) -> str:
         """Of the files of the features, whatever the revision is called; of nothing where there are none."""
         folder, found = Store(Path()).features_path(audit, model).as_posix(), sha256()
@@ -87,3 +106,37 @@ class Revision:
             return bytes(files.read_bytes((self._folder / path).as_posix()))
         except OSError:  # not in this revision, or not in the cache
             return None
+
+
+def measured_otherwise(spec: AuditSpec, file: str, first: Revision, second: Revision) -> str:
+    """Why the features of two revisions cannot be compared: by which params they were made; "" where by the same."""
+    made = []
+    for side in (first, second):
+        block = side.params(file).get(spec.name)
+        made.append({stage: _filled(spec.params(stage), (block or {}).get(stage) or {}) for stage in MEASURING})
+    for stage in MEASURING:
+        a, b = made[0][stage], made[1][stage]
+        if key := next(chain(differences(a, b), differences(b, a)), ""):
+            between = f"{first.name} and {second.name}"
+            return (
+                f"measured otherwise: {spec.name}.{stage}.{key} differs between {between}; make both by the same params"
+            )
+    return ""
+
+
+def _filled(kind: type[Strict], block: Mapping[str, Any]) -> dict[str, Any]:
+    """The params of a stage with their defaults; as they stand where another version wrote them."""
+    try:
+        return kind.model_validate(block).model_dump(mode="json")
+    except ValidationError:
+        return dict(block)
+
+
+def refuse_nothing_held(held: dict[str, set[tuple[str, str]]]) -> None:
+    """Say which revision holds no results, or that two hold none of the same (audit, model)."""
+    lacking = [name for name, found in held.items() if not found]
+    if lacking:
+        which = f"neither {' nor '.join(lacking)} holds" if len(lacking) == 2 else f"{lacking[0]} holds no"
+        raise StoreError(f"{which} results of the models to run; see 'dvc exp show', or run 'dvc fetch'")
+    if not set.intersection(*held.values()):
+        raise StoreError(f"{' and '.join(held)} hold results of no audit and model in common; see 'dvc exp show'")

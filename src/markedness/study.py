@@ -23,6 +23,7 @@ from markedness.params import Params
 from markedness.records import FeatureTables, Strict, Unsupported
 from markedness.reporting.results import Result, read
 from markedness.results import Score
+from markedness.stale import older, stale
 from markedness.store import Store
 from markedness.tracked import AuditRun, DataSet, ModelRun
 from markedness.verdicts import answers, counted, headline_estimates, headline_table, verdict_table
@@ -160,7 +161,7 @@ def compare_revisions(
         When both names are the same, a revision holds no results of the models to run, or the two hold none of the
         same model and audit.
     """
-    from markedness.revisions import Revision
+    from markedness.revisions import Revision, measured_otherwise, refuse_nothing_held
 
     if first == second:
         raise StoreError(f"compare: both revisions are {first}; name two")
@@ -181,13 +182,13 @@ def compare_revisions(
                 if name in known or metrics[name] is not None:
                     held[name].add((audit, model))
             if len(known) == 2:
-                features[audit] = known
+                why = measured_otherwise(audits.spec(audit), params.path.name, *sides.values())
+                features[audit] = dict.fromkeys(known, Unsupported(why)) if why else known
             elif None not in metrics.values():
                 frames.append(_plain(audit, model, metrics))
         frames.append(_differences(params, features).assign(model=model))
-    frames = [frame for frame in frames if len(frame)]
-    if not frames:
-        _refuse_nothing_held(held)
+    if not (frames := [frame for frame in frames if len(frame)]):
+        refuse_nothing_held(held)
         say(f"compare: no headline score was measured in both {first} and {second}; see the notes of their results")
     table = pd.concat(frames or [pd.DataFrame(columns=["model", *DIFFERENCE_COLUMNS])], ignore_index=True)
     table = table[["model", *(column for column in table if column != "model")]]
@@ -197,16 +198,6 @@ def compare_revisions(
         Store(params.root).write_csv(to, table)
         say(f"compare: {len(table)} differences in {to}")
     return table
-
-
-def _refuse_nothing_held(held: dict[str, set[tuple[str, str]]]) -> None:
-    """Say which revision holds no results, or that two hold none of the same (audit, model)."""
-    lacking = [name for name, found in held.items() if not found]
-    if lacking:
-        which = f"neither {' nor '.join(lacking)} holds" if len(lacking) == 2 else f"{lacking[0]} holds no"
-        raise StoreError(f"{which} results of the models to run; see 'dvc exp show', or run 'dvc fetch'")
-    if not set.intersection(*held.values()):
-        raise StoreError(f"{' and '.join(held)} hold results of no audit and model in common; see 'dvc exp show'")
 
 
 def _plain(audit: str, model: str, metrics: dict[str, dict[str, float] | None]) -> pd.DataFrame:
@@ -240,6 +231,10 @@ def report(params: Params, say: Report = tell) -> None:
         params.report.examples, params.compare.confidence_level,
         {audit: str(size) for audit, size in params.sizes.items() if size.name}, partial(examples, params),
     )  # fmt: skip
+    for (audit, model), why in stale(params.root, pages.results).items():
+        result = pages.results[audit, model]
+        pages.results[audit, model] = replace(result, notes=[f"Of another study: {older(model, why)}.", *result.notes])
+        say(f"report: {audit}: {older(model, why)}")
     for path in write(pages):
         if path.name == "index.html":
             say(f"report: {len(pages.results)} results of {len(params.run)} models, open {path}")
@@ -260,6 +255,11 @@ def track(params: Params, say: Report = tell) -> None:
 
     state, link = provenance.state(params.root), provenance.origin(params.root)
     runs = [run for model in params.run if (run := _model_run(params, model, state, link)).audits]
+    others = stale(params.root, [(one.audit, run.model) for run in runs for one in run.audits])
+    for (audit, model), why in others.items():
+        say(f"track: {audit}: not logged: {older(model, why)}")
+    runs = [replace(run, audits=[one for one in run.audits if (one.audit, run.model) not in others]) for run in runs]
+    runs = [run for run in runs if run.audits]
     gated = tags(Store(params.root), {run.model: [audit.audit for audit in run.audits] for run in runs})
     runs = [replace(run, gate=gated.get(run.model, "")) for run in runs]
     main = main_tree(params.root)

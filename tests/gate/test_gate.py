@@ -278,6 +278,43 @@ def test_a_revision_as_baseline_is_the_candidate_as_it_was(folder: Path) -> None
     assert other.status == 3 and all("main has no features of planted" in one.reason for one in other.decisions)
 
 
+def test_a_revision_that_was_measured_otherwise_is_not_compared(folder: Path) -> None:
+    features = folder / "data" / "features" / "homogeneity"
+    git(folder, "init", "--initial-branch", "main")
+    for command in (["init"], ["add", str(features / "v2")]):
+        subprocess.run([sys.executable, "-m", "dvc", *command, "-q"], cwd=folder, check=True, capture_output=True)
+    git(folder, "add", "data/features/homogeneity/v2.dvc", "params.yaml", ".dvc")
+    git(folder, "commit", "-m", "first")
+    otherwise = {**CONTENT["homogeneity"], "featurize": {"exclude_empty": True}}
+    made = gated(folder, {"baseline": "main", "models": ["v2"]}, homogeneity=otherwise)
+    why = "measured otherwise: homogeneity.featurize.exclude_empty differs between main and workspace"
+    assert made.status == 3 and all(why in one.reason for one in made.decisions)
+
+
+def test_results_that_are_older_than_their_params_are_not_gated(folder: Path) -> None:
+    """A stage of DVC wrote them; what it depends on is edited, and edited back."""
+    git(folder, "init", "--initial-branch", "main")
+    subprocess.run([sys.executable, "-m", "dvc", "init", "-q"], cwd=folder, check=True, capture_output=True)
+    matrix = {"audit": ["homogeneity"], "model": ["v2"]}
+    stage = {"matrix": matrix, "cmd": "true", "params": ["seed"], "deps": ["read.txt"]}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"evaluate": stage}}), encoding="utf-8")
+    (folder / "read.txt").write_text("as it was", encoding="utf-8")
+
+    def reasons(**more: Any) -> set[str]:
+        made = gated(folder, {"baseline": "v1", "models": ["v2"]}, **{"seed": 1, **more})
+        return {one.reason for one in made.decisions if "older than params" in one.reason}
+
+    assert not reasons()  # no stage of DVC made them
+    subprocess.run([sys.executable, "-m", "dvc", "repro", "-q"], cwd=folder, check=True, capture_output=True)
+    assert not reasons()
+    (why,) = reasons(seed=12345)
+    assert why.startswith("the results of v2 are older than params, data or code (evaluate@homogeneity-v2: params.yaml")
+    (folder / "read.txt").write_text("edited", encoding="utf-8")
+    assert "read.txt" in reasons().pop()
+    (folder / "read.txt").unlink()  # what is not here may be in a remote
+    assert not reasons()
+
+
 def test_a_revision_that_moved_is_another_look_and_one_of_the_same_data_is_not(folder: Path) -> None:
     features = folder / "data" / "features" / "homogeneity"
 

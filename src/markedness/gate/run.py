@@ -16,7 +16,8 @@ from markedness.lm.progress import tell
 from markedness.params import GateParams, Params, ParamsError
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import Score, VerdictKind, verdict
-from markedness.revisions import Revision, RevisionError
+from markedness.revisions import Revision, RevisionError, measured_otherwise
+from markedness.stale import older, stale
 from markedness.store import Store
 from markedness.study import comparison, features_or_reason
 
@@ -87,6 +88,8 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
         at_revision = [revision.digest(audit, model) for audit, model in digests]
     look = outputs.look(store, settings.looks, list(digests), at_revision)
     decisions = decide(pairs, settings.looks or 1)
+    not_of_now = stale(params.root, known)
+    decisions = [_unless_older(one, baseline, not_of_now) for one in decisions]
     if look and look.beyond:
         decisions = [replace(one, outcome=Outcome.INCONCLUSIVE, reason=look.beyond) for one in decisions]
     made = Gated(decisions, list(dict.fromkeys(left_out)))
@@ -100,6 +103,14 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
         counts = ", ".join(f"{sum(one.outcome is outcome for one in own)} {outcome}" for outcome in Outcome)
         say(f"gate: {model} against {baseline}: {whole(own)} ({counts})")
     return made
+
+
+def _unless_older(one: Decision, baseline: str, known: Mapping[tuple[str, str], str]) -> Decision:
+    """Nothing is decided on results that are not those of the params and data of now."""
+    for model in (one.pair.model, baseline):
+        if why := known.get((one.pair.audit, model)):
+            return replace(one, outcome=Outcome.INCONCLUSIVE, reason=older(model, why))
+    return one
 
 
 def _not_passed(decisions: list[Decision]) -> Iterator[str]:
@@ -152,7 +163,7 @@ def _baseline(params: Params, name: str) -> tuple[str, Callable[[str, str], Feat
     """
     if name in params.models:
         return name, lambda audit, _: _features(Store(params.root), audit, name)
-    revision = Revision(params.root, name)
+    revision, now = Revision(params.root, name), Revision(params.root, "workspace")
     try:
         label = revision.label
     except RevisionError as error:
@@ -165,6 +176,8 @@ def _baseline(params: Params, name: str) -> tuple[str, Callable[[str, str], Feat
         found = revision.features(audit, model)
         if found is None:
             return Unsupported(f"{name} has no features of {model}: run 'dvc fetch' or 'dvc pull', see 'dvc exp show'")
+        if why := measured_otherwise(audits.spec(audit), params.path.name, revision, now):
+            return Unsupported(why)
         return found if isinstance(found, Unsupported) else found.tables
 
     return label, features
