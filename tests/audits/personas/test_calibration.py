@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from markedness import marked_words
 from markedness.audits.personas import SPEC
 from markedness.audits.personas.estimators.scores import scores
 from markedness.audits.personas.evaluate import Params, evaluate
@@ -96,3 +97,34 @@ def test_scores_headline_is_made_once_each_and_adjusted_by_holm() -> None:
     headline = [score for score in found if score.key in SPEC.headline]
     assert all(score.p_adjusted >= score.p for score in headline)
     assert all(score.influences["text"] for score in headline if score.comparable and score.has_interval)
+
+
+WORDS = [f"{a}{b}{c}" for a in "bdfgklmn" for b in "aeiou" for c in ("ra", "lo", "ti", "sen")]
+
+
+def by_authors(seed: int, planted: int) -> dict[str, Score]:
+    """16 authors, each with words of their own, write about both groups; ``planted``: one word in texts about B."""
+    rng = np.random.default_rng([20261123, seed])
+    base = rng.dirichlet(np.ones(len(WORDS)) * 0.5)
+    rows = []
+    for author in range(16):
+        own = rng.dirichlet(base * 40 + 0.002)
+        for group, n in (("A", rng.integers(1, 5)), ("B", rng.integers(1, 9))):
+            for text in range(n):
+                words = [str(word) for word in rng.choice(WORDS, 25, p=own)]
+                words[:planted] = ["resilient"] * (planted if group == "B" else 0) or words[:planted]
+                rows.append((group, f"author {author}", f"question {text % 3}", " ".join(words)))
+    table = pd.DataFrame(rows, columns=["group", "author", "question", "text"])
+    settings = {"featurize": {"embeddings": None, "svm": {"enabled": False}}}
+    made = marked_words(table, "text", "group", "A", prompt="question", cluster="author", settings=settings, seed=seed)
+    return {score.key: score for score in made.scores}
+
+
+@pytest.mark.slow
+def test_words_of_authors_who_write_about_both_groups_are_theirs_and_not_the_groups() -> None:
+    blind = [by_authors(seed, 0)["jsd.excess"] for seed in range(20)]
+    assert sum(one.p <= 0.05 for one in blind) <= int(stats.binom.isf(0.001, 20, 0.05))
+    assert sum(not one.ci_low <= 0 <= one.ci_high for one in blind) <= int(stats.binom.isf(0.001, 20, 0.07))
+    assert all(set(one.clusters) == {"cluster"} and "one cluster of texts" in one.method for one in blind)
+    for seed in range(3):
+        assert by_authors(seed, 2)["jsd.excess"].p <= 0.01

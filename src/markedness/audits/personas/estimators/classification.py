@@ -115,7 +115,7 @@ class Tested:
             inside[codes, place] = True
         pattern = inside @ (1 << np.arange(len(self.splits)))
         used = np.flatnonzero(pattern)
-        made = Exchange.of(self.units.combination[used], self.units.prompt[used], pattern[used])
+        made = Exchange.of(self.units.combination[used], self.units.block[used], pattern[used])
         labels, blocks = np.zeros(len(self.units), dtype=np.intp), np.full(len(self.units), -1, dtype=np.intp)
         labels[used] = np.unique(self.units.combination[used])[made.labels] if len(used) else made.labels
         blocks[used] = made.blocks

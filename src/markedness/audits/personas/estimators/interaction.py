@@ -173,7 +173,7 @@ class _Residuals:
         values = np.divide(residual, np.sqrt(rate), out=np.zeros_like(residual), where=rate > 1e-12)
         everyone = np.arange(len(units))
         return cls(
-            Exchange(everyone, units.prompt), cells, keys[:, 1], values.astype(np.float32),
+            Exchange(everyone, units.block), cells, keys[:, 1], values.astype(np.float32),
             root_rate.astype(np.float32), np.sqrt(lengths).astype(np.float32),
         )  # fmt: skip
 

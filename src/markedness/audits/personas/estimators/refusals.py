@@ -147,7 +147,7 @@ def _difference(
     units = corpus.asked
     return group_difference_score(
         f"refusals.{corpus.kind}: {name}", hits, units.copies, labels, [name], other, rng, cluster="request",
-        clusters=np.array(units.names, dtype=object), blocks=[units.prompt, *([] if rest is None else [rest])],
+        clusters=np.array(units.names, dtype=object), blocks=[units.block, *([] if rest is None else [rest])],
         unit="requests", group=name, reference=other, n_missing=int(hits[labels == name].sum()),
         positive=f"texts about the group {name} are missing more often than those about {other}",
         negative=f"texts about the group {name} are missing less often than those about {other}",

@@ -1,8 +1,9 @@
 """What was sampled and what can be exchanged: texts with their copies, within prompts.
 
-A unit is all texts of one cluster (a text and its copies, or what the corpus names in its column ``cluster``) for one
-group. Copies move together, so that a file that holds every text three times proves no more than one that holds each
-once.
+A unit is all texts of one cluster (a text and its copies, or what the corpus names in its column ``cluster``). Copies
+move together, so that a file that holds every text three times proves no more than one that holds each once. Where a
+cluster of the corpus has texts of several groups (an author who writes about both), its texts are units of their own,
+exchanged within it, and intervals leave it out as a whole.
 """
 
 from __future__ import annotations
@@ -63,6 +64,12 @@ class Units:
     """Cluster and group of each unit, the same in another model's features, (u,)."""
     known_prompts: bool
     """Whether the texts say which prompt they answer."""
+    block: NDArray[np.int64]
+    """Where labels are exchanged, (u,): the prompt, within a cluster that has several groups."""
+    sampled: NDArray[np.int64]
+    """What was sampled, (u,): the unit, or the cluster with several groups that it is of."""
+    sampled_names: tuple[str, ...]
+    """The same in another model's features."""
 
     @classmethod
     def of(cls, texts: pd.DataFrame, grouping: Grouping, requests: bool = False) -> Units:
@@ -74,8 +81,12 @@ class Units:
         number = pd.Series([f"row {row}" for row in range(len(texts))], index=texts.index, dtype="string")
         sample = texts["sample"].astype("string").fillna(number)
         rows = texts["prompt_id"].astype("string").fillna("") + " " + sample
-        own = cluster.ne("") & ~(cluster.str.startswith(COPIES) & requests)
-        keys = cluster.where(own, rows) + " | " + texts["group"].astype("string").fillna("")
+        copies = cluster.str.startswith(COPIES)
+        own = cluster.ne("") & ~(copies & requests)
+        groups = pd.Series(grouping.combination, index=texts.index).groupby(cluster).transform("nunique")
+        crossed = cluster.ne("") & ~copies & groups.gt(1)
+        keys = cluster.where(own & ~crossed, rows) + " | " + texts["group"].astype("string").fillna("")
+        keys = keys.mask(crossed, cluster + " / " + keys)
         code, names = pd.factorize(keys.to_numpy(dtype=object))
         code = code.astype(np.int64)
         combination, prompt = np.zeros(len(names), dtype=np.int64), np.zeros(len(names), dtype=np.int64)
@@ -85,20 +96,32 @@ class Units:
             sets = pd.Series(grouping.prompt).groupby(code).agg(lambda own: " ".join(map(str, sorted(set(own)))))
             prompt[spanning] = grouping.n_prompts + pd.factorize(sets.loc[spanning].to_numpy(dtype=object))[0]
         known = bool(texts["prompt_id"].fillna("").ne("").any())
-        made = cls(grouping, code, combination, prompt, tuple(map(str, names)), known)
+        own_names = pd.Series(names, dtype="string")
+        of_cluster = pd.Series(pd.NA, index=range(len(names)), dtype="string")
+        of_cluster.iloc[code[crossed.to_numpy()]] = cluster[crossed].to_numpy()
+        sampled, sampled_names = pd.factorize(of_cluster.fillna(own_names).to_numpy(dtype=object))
+        block = pd.factorize(pd.Series(prompt).astype("string") + " / " + of_cluster.fillna(""))[0]
+        made = cls(
+            grouping, code, combination, prompt, tuple(map(str, names)), known, block.astype(np.int64),
+            sampled.astype(np.int64), tuple(map(str, sampled_names)),
+        )  # fmt: skip
         return made._merged() if len(names) > _MAX_UNITS else made
 
     def _merged(self) -> Units:
         """Neighbours of one prompt and combination as one unit, so that about `_MAX_UNITS` are left."""
         size = -(-len(self.names) // _MAX_UNITS)
-        cell = self.prompt * self.grouping.n_combinations + self.combination
+        cell = self.block * self.grouping.n_combinations + self.combination
         place = pd.Series(cell).groupby(cell).cumcount().to_numpy() // size
         code, first = pd.factorize(pd.Series(list(zip(cell.tolist(), place.tolist(), strict=True))))
         lead = np.zeros(len(first), dtype=np.int64)
         lead[code[::-1]] = np.arange(len(cell))[::-1]
         names = tuple(self.names[i] for i in lead)
         of_text = code.astype(np.int64)[self.of_text]
-        return Units(self.grouping, of_text, self.combination[lead], self.prompt[lead], names, self.known_prompts)
+        sampled, first_of = np.unique(self.sampled[lead], return_inverse=True)
+        return Units(
+            self.grouping, of_text, self.combination[lead], self.prompt[lead], names, self.known_prompts,
+            self.block[lead], first_of.astype(np.int64), tuple(self.sampled_names[one] for one in sampled),
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.names)
@@ -120,7 +143,7 @@ class Units:
         Only among units that fix the same axes.
         """
         value, rest, fixed = self.grouping.split(axis)
-        blocks = (self.prompt, rest[self.combination], fixed[self.combination])
+        blocks = (self.block, rest[self.combination], fixed[self.combination])
         return Exchange.of(value[self.combination], *blocks)
 
     def smallest_p(self, group: Group, axis: str | None = None) -> float:
@@ -133,17 +156,18 @@ class Units:
         found = []
         for _, reference in group.references:
             both = own | (self.grouping.fits(reference)[self.combination] > 0)
-            blocks = (self.prompt[both], rest[self.combination][both], fixed[self.combination][both])
+            blocks = (self.block[both], rest[self.combination][both], fixed[self.combination][both])
             found.append(Exchange.of(own[both], *blocks).smallest_p)
         return max(found, default=1.0)
 
     @cached_property
     def factor(self) -> str:
-        """What intervals leave out: prompts from six in each group on, else texts; "" with too few of both."""
+        """What intervals leave out: prompts from six in each group on, else what was `sampled`; "" with few of both."""
         if min(self._effective(self.prompt), default=0.0) >= MIN_CLUSTERS - 1e-9:
             return "prompt"
-        units = np.arange(len(self))
-        return "text" if min(self._effective(units), default=0.0) >= MIN_CLUSTERS - 1e-9 else ""
+        if min(self._effective(self.sampled), default=0.0) < MIN_CLUSTERS - 1e-9:
+            return ""
+        return "text" if len(self.sampled_names) == len(self) else "cluster"
 
     def _effective(self, cluster: NDArray[np.int64]) -> list[float]:
         """Effective clusters of each compared group of one axis that is large enough to be tested."""
@@ -165,6 +189,8 @@ class Units:
     @cached_property
     def clusters(self) -> Clusters:
         """What intervals leave out: prompts, or units within `strata`."""
+        if self.factor == "cluster":  # of several groups, so that it is of no stratum
+            return Clusters(self.sampled, self.sampled_names, np.zeros(len(self.sampled_names), dtype=np.int64))
         if self.factor != "prompt":
             return Clusters(np.arange(len(self)), self.names, self.strata)
         code, prompts = pd.factorize(self.prompt)
@@ -202,9 +228,13 @@ class Units:
 
     def method(self, exchanged: str) -> str:
         """How p and interval were made, as one sentence."""
-        left_out = {"prompt": "interval by leaving out one prompt", "": "no interval: too few texts"}
-        interval = left_out.get(self.factor, "interval by leaving out one text within prompt and group")
-        return f"{exchanged}; {interval}"
+        interval = {
+            "prompt": "interval by leaving out one prompt", "": "no interval: too few texts",
+            "text": "interval by leaving out one text within prompt and group",
+            "cluster": "interval by leaving out one cluster of texts of several groups",
+        }[self.factor]  # fmt: skip
+        within = "" if len(self.sampled_names) == len(self) else ", those of a cluster of several groups within it"
+        return f"{exchanged}{within}; {interval}"
 
 
 def mean(values: ArrayLike) -> float:
