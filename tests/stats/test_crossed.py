@@ -138,3 +138,13 @@ def test_a_cell_without_enough_clusters_leaves_the_sum() -> None:
     values[2:, 1] = np.nan
     found = alone(values).weighted(np.array([0.5, 0.5]), np.random.default_rng(0))
     assert found.estimate == pytest.approx(values[:, 0].mean())
+
+
+def test_units_that_all_differ_alike_are_tested_by_exchanged_signs() -> None:
+    made = shared(np.random.default_rng(7), units=96, names=12)
+    for value, low, high in ((-1.0, 0.0, 0.01), (0.0, 1.0, 1.0)):
+        alike = Crossed(np.full_like(made.values, value), made.factors, made.groups)
+        found = alike.weighted(np.ones(3) / 3, np.random.default_rng(0))
+        assert found.estimate == pytest.approx(value) and math.isnan(found.spread.p(found.estimate))
+        assert found.null is not None and low <= found.null.p <= high
+    assert made.weighted(np.ones(3) / 3, np.random.default_rng(0)).null is None  # else the t of the clusters

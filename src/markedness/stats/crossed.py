@@ -1,8 +1,7 @@
 """Means of many cells over crossed clusters: their tests, and whether they depart from 0 beyond sampling error.
 
 Part of the engine (`markedness.stats.inference`) for designs of paired differences: a unit (a pair of texts) has a
-difference in some of many cells (group x task) and belongs to a cluster of each factor (name,
-reference name, vignette).
+difference in some of many cells (group x task) and belongs to a cluster of each factor (name, vignette).
 
 Sources: Cameron, Gelbach & Miller 2011, Journal of Business & Economic Statistics 29(2):238-249 (crossed clusters);
 Brunner, Dette & Munk 1997, Journal of the American Statistical Association 92:1494-1502 (ANOVA-type statistic).
@@ -210,7 +209,7 @@ class Crossed:
     def weighted(self, weights: Floats, rng: np.random.Generator, family: int = 1) -> Claim:
         """The weighted sum of the cell means, shape (cells,); cells of weight 0 and unusable ones do not count.
 
-        p is of the multiway t; where few units differ, or no two share a cluster, of exchanged signs.
+        p is of the multiway t; where few units differ, no two share a cluster, or all differ alike, of exchanged signs.
         """
         chosen = np.intersect1d(np.flatnonzero(weights), self.usable())
         if not len(chosen):
@@ -218,9 +217,8 @@ class Crossed:
         own, weight = self.only(chosen), weights[chosen] * (np.abs(weights).sum() / np.abs(weights[chosen]).sum())
         estimate = float(own.mean @ weight)
         found = spread(lambda codes, n: own._means_without(codes, n) @ weight, own.factors, own.groups)
-        scale = weight / own.there.sum(axis=0)
-        null = own._flips((own.filled * scale).sum(axis=1, keepdims=True), _total, rng, family)
-        return Claim(estimate, found, null)
+        parts = (own.filled * (weight / own.there.sum(axis=0))).sum(axis=1, keepdims=True)
+        return Claim(estimate, found, own._flips(parts, _total, rng, family, bool(np.isnan(found.p(estimate)))))
 
     def _means_without(self, codes: Codes, n: int) -> Floats:
         """Cell means without each cluster, shape (clusters, cells)."""
@@ -229,11 +227,13 @@ class Crossed:
             without = (self.filled.sum(axis=0) - _sums(self.filled, codes, n)) / rest
         return np.where(rest > 0, without, self.mean)
 
-    def _flips(self, parts: Floats, statistic: Statistic, rng: np.random.Generator, family: int) -> Null | None:
+    def _flips(
+        self, parts: Floats, statistic: Statistic, rng: np.random.Generator, family: int, always: bool = False
+    ) -> Null | None:
         """The test by exchanged signs, of the factor where it is least certain; None where it does not apply."""
         if not self.singles:
             return None
-        alone = len(self.singles) == 1 and self.singles[0].n <= FLIPPED
+        alone = always or (len(self.singles) == 1 and self.singles[0].n <= FLIPPED)
         finest = self.partitions[-1]
         if not alone and (np.abs(_sums(parts, finest.codes, finest.n)) > 1e-12).any(axis=1).sum() >= SPARSE:
             return None

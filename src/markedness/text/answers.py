@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 
@@ -12,6 +13,8 @@ _CLOSING = re.compile(rf"</(?:{_TAGS})\s*+>|\[/THINK\]|◁/think▷|<\|channel\|
 _OPENING = re.compile(rf"<(?:{_TAGS})\s*+>|\[THINK\]|◁think▷|<\|channel\|>analysis<\|message\|>", re.IGNORECASE)
 JOINERS = "\u200c\u200d"
 """Zero-width, but part of the spelling in Persian and in Indic scripts."""
+LOWEST_LOG_PROB = -745.0
+"""About ln of the smallest number above 0 that a computer holds; servers write -9999 for a word that is unlikely."""
 _FIRST_JOINING = "\u0590"
 """From here on scripts spell words with joiners; in Latin, Greek and Cyrillic ones they show nothing."""
 
@@ -51,6 +54,19 @@ def answers(texts: pd.Series) -> pd.Series:
     """`plain` of the `final_answer` of each text; missing ones stay missing. Of type string, with their index."""
     texts = texts.astype("string")
     return texts.map(lambda text: plain(final_answer(text)), na_action="ignore").astype("string")
+
+
+def not_log_probs(values: pd.Series) -> pd.Series:
+    """Why a number is no ln probability; <NA> where it is one, or where there is none. Of type string.
+
+    The tolerance allows for rounding errors above ln 1.
+    """
+    reason = pd.Series(pd.NA, index=values.index, dtype="string")
+    reason = reason.mask(
+        values.gt(1e-6) | values.abs().eq(math.inf), "not a ln probability: it must be finite and not above 0"
+    )
+    unlikely = values.lt(LOWEST_LOG_PROB) & values.gt(-math.inf)
+    return reason.mask(unlikely, "the server's sign for a word that is too unlikely to be given, such as -9999")
 
 
 def is_letter(sign: str) -> bool:

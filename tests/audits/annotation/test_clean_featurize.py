@@ -45,6 +45,17 @@ def test_clean_takes_the_more_probable_answer_and_keeps_both_candidates() -> Non
     assert first["reason"].to_list()[2:] == ["the two answers are equally probable", "no probability for an answer"]
 
 
+def test_clean_of_a_score_that_is_no_ln_probability_is_a_missing_judgment() -> None:
+    params = generate.Params(mode="single", answer="probability", paradigms=("names",), names=TWO_TASKS)
+    scored = iter([(-0.1, -9999.0), (0.5, -0.2), (-1.0, -float("inf"))])
+    generations = ask(params, lambda prompt, rng: Completion(log_probs=next(scored, (-0.5, -0.9)), estimator="exact"))
+    first = clean.clean(generations, clean.Params()).query("judgment").head(4)
+    assert first["answer"].isna().to_list() == [True, True, True, False] and first["margin"].isna().sum() == 3
+    reasons = first["reason"].astype("string")
+    assert reasons.str.contains("too unlikely to be given").to_list()[0]
+    assert reasons.str.contains("must be finite and not above 0").to_list()[1:3] == [True, True]
+
+
 def test_clean_reads_single_answers_in_text() -> None:
     texts = iter(["1", "Answer: 0", "It depends", None, "I cannot answer that question."])
     params = generate.Params(mode="single", paradigms=("names",), names=TWO_TASKS)

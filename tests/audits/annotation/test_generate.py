@@ -144,3 +144,22 @@ def test_complete_corpus_with_a_valence_that_decides_nothing_says_so(valence: li
     assert stored(**of_pair, valence=["+1", "1", "1.0", "1"])["valence"].tolist() == [1] * 4
     with pytest.raises(StimuliError, match=fault):
         stored(**of_pair, valence=valence)
+
+
+def test_complete_corpus_with_a_task_in_another_case_names_its_spelling() -> None:
+    of_pair: dict[str, Sequence[object]] = {"pair": list("0011"), "group": ["White", "Black"] * 2, "y": [1] * 4}
+    (known, *_) = STIMULI.table("tasks.csv")["task"]
+    with pytest.raises(StimuliError, match=f"the task '{known.upper()}', which the tasks file spells '{known}'"):
+        stored(**of_pair, task=[f"{known.upper()}"] * 4)
+    assert stored(**of_pair, task=[known.upper()] * 4, valence=[1] * 4)["valence"].tolist() == [1] * 4
+    assert stored(**of_pair, task=["a task of one's own"] * 4)["valence"].tolist() == [0] * 4
+
+
+def test_complete_corpus_matched_by_vignette_with_several_names_of_a_group_asks_for_pairs() -> None:
+    columns: dict[str, Sequence[object]] = {
+        "vignette": ["v"] * 4, "group": ["White", "White", "Black", "Black"], "y": [1] * 4, "task": ["t"] * 4,
+    }  # fmt: skip
+    assert len(stored(**columns, name=["Ann", "Ann", "Bea", "Bea"])) == 4
+    with pytest.raises(StimuliError, match="the vignette 'v' has texts of several names of one group"):
+        stored(**columns, name=["Ann", "Eve", "Bea", "Bea"])
+    assert len(stored(**columns, name=["Ann", "Eve", "Bea", "Ida"], pair=["1", "2", "1", "2"])) == 4

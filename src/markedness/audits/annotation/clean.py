@@ -12,7 +12,7 @@ import pandas as pd
 from markedness.audits.annotation.design.texts import texts_of_batches
 from markedness.audits.annotation.language.judgments import Judgment, binary, read_numbered, read_one
 from markedness.records import Status, Strict, answerless_status
-from markedness.text.answers import answers
+from markedness.text.answers import answers, not_log_probs
 from markedness.text.refusals import is_refusal
 
 
@@ -102,7 +102,9 @@ def _scored(rows: pd.DataFrame, params: Params) -> pd.DataFrame:
     ]
     text = rows.groupby(keys, sort=False, dropna=False, observed=True).ngroup().to_numpy()
     n = int(text.max()) + 1
-    log_prob = pd.to_numeric(rows["log_prob"], errors="coerce").to_numpy(dtype=float)
+    given = pd.to_numeric(rows["log_prob"], errors="coerce").astype("float64")
+    wrong = not_log_probs(given)
+    log_prob = given.where(wrong.isna()).to_numpy(dtype=float)
     is_yes = (rows["candidate"] == rows["yes"]).to_numpy(dtype=bool)
     yes, no = np.full(n, np.nan), np.full(n, np.nan)
     yes[text[is_yes]], no[text[~is_yes]] = log_prob[is_yes], log_prob[~is_yes]
@@ -113,9 +115,8 @@ def _scored(rows: pd.DataFrame, params: Params) -> pd.DataFrame:
     reason = pd.Series(
         np.where(np.isnan(margin), "no probability for an answer", "the two answers are equally probable")
     )
-    if "reason" in rows:
-        said = rows.groupby(text)["reason"].first()
-        reason = said.where(said.notna(), reason)
+    said = (wrong.fillna(rows["reason"].astype("string")) if "reason" in rows else wrong).groupby(text).first()
+    reason = said.astype(object).where(said.notna(), reason)
     made = _labelled(
         rows.drop(columns="reason", errors="ignore"), y[text], reason.where(y < 0)[text].reset_index(drop=True)
     )

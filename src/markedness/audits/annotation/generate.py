@@ -28,7 +28,7 @@ from markedness.audits.annotation.design.stimuli import (
     read_vignettes,
     select_tasks,
 )
-from markedness.audits.annotation.design.stored import one_text_a_pair, one_valence_a_task
+from markedness.audits.annotation.design.stored import misspelt_task, one_text_a_pair, one_valence_a_task
 from markedness.audits.annotation.design.texts import name_texts
 from markedness.records import Axes, Axis, Prompt, Stimuli, Strict, Value
 
@@ -215,7 +215,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     ------
     StimuliError
         When there is neither a judgment nor what it is about, when one pair has several vignettes, or several names of
-        one group, or when one task has several valences, or one that is neither 1, -1 nor 0.
+        one group, when one task has several valences, or one that is neither 1, -1 nor 0, or when a task of the tasks
+        file is spelt otherwise.
     """
     if "y" not in rows and not rows["text"].replace("", pd.NA).notna().any():
         raise StimuliError(
@@ -240,5 +241,6 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     rows["marked"] = (rows["group"].astype(object) != rows["reference"].astype(object)).to_numpy(dtype=bool)
     if "valence" not in rows:
         valence = {task.task: task.valence for task in read_tasks(stimuli, params.tasks_file)}
+        misspelt_task(rows["task"], valence)
         rows["valence"] = rows["task"].map(valence).astype("float").fillna(0).astype("int8")
     return rows

@@ -7,11 +7,10 @@ import pandas as pd
 from pydantic import Field
 
 from markedness.records import Status, Strict, answerless_status
+from markedness.text.answers import not_log_probs
 
 NUMBERS, TEXTS = ("log_prob", "coverage", "cut_tokens"), ("reason", "estimator")
 """Columns that stored scores may lack; clean adds them, so that all responses have the same columns."""
-LOWEST = -745.0
-"""About ln of the smallest number above 0 that a computer holds; servers write -9999 for a word that is unlikely."""
 
 
 class Params(Strict):
@@ -50,13 +49,9 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     thin = open_rows & ~missing & rows["coverage"].lt(params.min_coverage)
     status[thin] = Status.UNPARSED.value
     reason = reason.mask(thin, f"the attributes returned cover less than {params.min_coverage:g} of the probability")
-    unlikely = open_rows & ~missing & ~thin & score.lt(LOWEST) & np.isfinite(score)
-    status[unlikely] = Status.UNPARSED.value
-    reason = reason.mask(unlikely, "the server's sign for a word that is too unlikely to be given, such as -9999")
-    # the tolerance allows for rounding errors above ln 1
-    wrong = open_rows & ~missing & ~thin & ~unlikely & (score.gt(1e-6) | ~np.isfinite(score))
-    status[wrong] = Status.UNPARSED.value
-    reason = reason.mask(wrong, "not a ln probability: it must be finite and not above 0")
+    why = not_log_probs(score).where(open_rows & ~missing & ~thin)
+    status[why.notna()] = Status.UNPARSED.value
+    reason = why.fillna(reason)
     rows["reason"] = reason.mask(reason.isna() & rows["error"].notna(), rows["error"].astype("string"))
     rows["status"] = status.fillna(Status.OK.value)
     rows["answer"] = score.where(rows["status"].eq(Status.OK.value))

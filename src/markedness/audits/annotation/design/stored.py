@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pandas as pd
 
 from markedness.audits.annotation.design.stimuli import StimuliError
 
 
 def one_text_a_pair(rows: pd.DataFrame, column: str) -> None:
-    """Refuse a pair whose texts of one group, iteration and task are about several vignettes or names."""
-    if "pair" not in rows or column not in rows:
+    """Refuse a pair whose texts of one group, iteration and task are about several vignettes or names.
+
+    Where there are no pairs, texts are matched by their vignette: that must have one name of each group.
+    """
+    matched = "pair" if "pair" in rows else "vignette"
+    if column not in rows or column == matched:
         return
-    keys = [name for name in ("paradigm", "iteration", "task", "pair", "group") if name in rows]
-    named = rows[rows["pair"].fillna("").ne("") & rows[column].fillna("").ne("")]
+    keys = [name for name in ("paradigm", "iteration", "task", matched, "group") if name in rows]
+    named = rows[rows[matched].fillna("").ne("") & rows[column].fillna("").ne("")]
     several = named.groupby(keys, sort=False, observed=True, dropna=False)[column].nunique().gt(1)
     if several.any():
-        pair = dict(zip(keys, several.index[several][0], strict=True))["pair"]
+        pair = dict(zip(keys, several.index[several][0], strict=True))[matched]
+        if matched == "vignette":
+            raise StimuliError(
+                f"annotation: the vignette '{pair!s:.40}' has texts of several names of one group, so that it is not "
+                "known which two are compared, and names would not count as sampled; name a column of pairs (pair)"
+            )
         raise StimuliError(
             f"annotation: the pair '{pair}' has texts of several values of {column}, so that different texts would "
             f"count as one; give every pair of the corpus an id of its own, such as {column} and number"
@@ -38,3 +49,15 @@ def one_valence_a_task(rows: pd.DataFrame) -> pd.Series:
             "is favorable or not, whoever gets it; give every task one valence"
         )
     return found.astype("int8")
+
+
+def misspelt_task(tasks: pd.Series, known: Collection[str]) -> None:
+    """Refuse a task that is a known one but for case or blanks: its valence would count as 0."""
+    folded = {"".join(task.casefold().split()): task for task in known}
+    for task in map(str, tasks.dropna().unique()):
+        meant = folded.get("".join(task.casefold().split()), task)
+        if meant != task and task not in known:
+            raise StimuliError(
+                f"annotation: the corpus has the task '{task:.40}', which the tasks file spells '{meant}'; spell it "
+                "so, or give a column valence"
+            )

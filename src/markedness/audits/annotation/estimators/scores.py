@@ -88,11 +88,13 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
 
 def _gaps(asked: Asked, of: Matched, paradigm: str, measure: str) -> Iterator[Score]:
     for item, sign in VALENCES.items():
-        own = of.only(of.valence == sign)
-        yield asked.score(
+        own, labels = of.only(of.valence == sign), "favorable" if sign > 0 else "unfavorable"
+        made = asked.score(
             f"{measure}.{item}", _mean(own, own.delta, asked.rng), own, CLUSTERED[paradigm],
-            **_means("favorable" if sign > 0 else "unfavorable", OF_MARKED[paradigm], -sign),
+            **_means(labels, OF_MARKED[paradigm], -sign),
         )  # fmt: skip
+        why = f"no task of these answers is {labels} (valence {sign}) by the tasks file or a column valence"
+        yield replace(made, lacking=why, method=f"not estimated: {why}") if own.empty and not of.empty else made
 
 
 def _size(asked: Asked, of: Matched, paradigm: str, key: str, positive: str) -> Score:
