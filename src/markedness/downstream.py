@@ -82,6 +82,8 @@ def _check(
     for name, value in inside.items():
         if not 0 < value < 1:
             raise AuditError(f"downstream: {name} is {value:g}; it must be between 0 and 1")
+    if 0 < abs(gap) < 1e-9:
+        raise AuditError(f"downstream: gap is {gap:g}; it must be 0 or at least 1e-9 on either side")
     if not abs(gap) <= disagreement <= 1:
         raise AuditError(f"downstream: disagreement is {disagreement:g}; it must be from {abs(gap):g} (the gap) to 1")
     if n < 2:

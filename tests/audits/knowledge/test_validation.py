@@ -74,6 +74,27 @@ def test_labels_that_cannot_be_read_are_one_sentence() -> None:
             validated(table, triples)
 
 
+def test_labels_of_other_triples_are_refused_and_labels_of_some_subjects_are_not() -> None:
+    triples = pd.DataFrame({
+        "class": ["c"] * 14 + ["d"] * 2, "subject": ["a"] * 7 + ["b"] * 7 + ["e", "f"], "predicate": "are",
+        "object": [f"o{place}" for place in range(16)], "regard": ["neutral", "positive"] * 8, "regard_scorer": "s",
+    })  # fmt: skip
+    labels = triples.assign(human="neutral")
+    for changed in (
+        labels.assign(object="something else"), labels.assign(regard="negative"), pd.concat([labels] * 2),
+        labels.assign(subject=labels["subject"].str.upper()),
+    ):  # fmt: skip
+        with pytest.raises(AuditError, match=r"\A[^\n]*are none of the model's triples[^\n]*\Z"):
+            validated(changed, triples)
+    with pytest.raises(AuditError, match="no column object"):
+        validated(labels.drop(columns="object"), triples)
+    some = validated(labels[labels["subject"].eq("a")], triples).set_index(["class", "subject"])
+    assert some["n_labels"].to_dict() == {
+        ("c", "a"): 7, ("c", "b"): 0, ("c", "all"): 7, ("d", "e"): 0, ("d", "f"): 0, ("d", "all"): 0,
+    }  # fmt: skip
+    assert some["corrected"].notna().sum() == 1
+
+
 def test_command_prints_the_table_and_writes_it(tmp_path: Path) -> None:
     labels, triples = world(1)
     store = Store(tmp_path)

@@ -14,7 +14,8 @@ from markedness.records import AuditError
 from markedness.stats.inference import MIN_CLUSTERS, Floats, adjusted_p, t_intervals
 
 HUMAN = "human"
-KEYS = ["class", "subject"]
+KEYS = ["class", "subject", "predicate", "object", "regard"]
+"""What tells one triple from another, as far as the triples have it."""
 ALL = "all"
 
 
@@ -45,9 +46,10 @@ def validated(labels: pd.DataFrame, triples: pd.DataFrame, confidence_level: flo
     Raises
     ------
     AuditError
-        Where a column or a label is unknown, or nothing is labelled.
+        Where a column or a label is unknown, nothing is labelled, or a labelled row is none of the triples.
     """
-    labels, triples = _checked(labels), triples[triples["regard"].isin(REGARD_VALUES)]
+    triples = triples[triples["regard"].isin(REGARD_VALUES)]
+    labels = _checked(labels, triples)
     rows = []
     for name, of_class in triples.groupby("class", sort=False):
         for subject in (*of_class["subject"].unique(), ALL):
@@ -60,8 +62,10 @@ def validated(labels: pd.DataFrame, triples: pd.DataFrame, confidence_level: flo
     return table.assign(p_adjusted=adjusted_p(table["p"]))
 
 
-def _checked(labels: pd.DataFrame) -> pd.DataFrame:
-    if missing := [name for name in (*KEYS, "regard", HUMAN) if name not in labels]:
+def _checked(labels: pd.DataFrame, triples: pd.DataFrame) -> pd.DataFrame:
+    """The rows that people and the scorer labelled; refused where one is none of the triples, or is there too often."""
+    keys = [name for name in KEYS if name in triples]
+    if missing := [name for name in (*keys, HUMAN) if name not in labels]:
         raise AuditError(
             f"the labels have no column {missing[0]}; take rows of results/knowledge/MODEL/tables/triples.csv and add "
             f"the column {HUMAN}"
@@ -73,11 +77,21 @@ def _checked(labels: pd.DataFrame) -> pd.DataFrame:
     known = labels[labels[HUMAN].isin(REGARD_VALUES) & labels["regard"].isin(REGARD_VALUES)]
     if known.empty:
         raise AuditError("no row has a label of people and of the scorer")
+    known = known.assign(**{name: known[name].astype(str).str.strip() for name in keys})
+    there = triples[keys].astype(str).apply(lambda column: column.str.strip()).value_counts()
+    more = known[keys].value_counts().sub(there.reindex(known[keys].value_counts().index, fill_value=0)).gt(0)
+    if more.any():
+        row = ", ".join(f"{value!s:.30}" for value in more.index[more][0])
+        raise AuditError(
+            f"{int(more.sum())} of the labelled rows are none of the model's triples, or there more than once, such as "
+            f"({row}); take rows of triples.csv as they are now: another model, or another scorer, has others"
+        )
     return known
 
 
 def _errors(labels: pd.DataFrame) -> Floats:
-    return np.asarray(labels["regard"].map(REGARD_VALUES) - labels[HUMAN].map(REGARD_VALUES), dtype=float)
+    scorer, people = (labels[name].map(REGARD_VALUES).astype(float) for name in ("regard", HUMAN))
+    return np.asarray(scorer - people, dtype=float)
 
 
 def _row(own: pd.DataFrame, scored: pd.DataFrame, others: Floats | None, level: float) -> dict[str, object]:
