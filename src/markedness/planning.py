@@ -19,11 +19,11 @@ from markedness.generation import Forecast, forecast
 from markedness.lm.config import CorpusModel, ScriptedModel
 from markedness.lm.ledger import summary
 from markedness.lm.progress import Report, tell
-from markedness.params import Params, ParamsError, resized
+from markedness.params import Params, ParamsError, load, resized
 from markedness.reporting.results import Result, read
 from markedness.results import NAN, Score
 from markedness.stats.inference import ALPHA, POWER, redetected
-from markedness.store import Store
+from markedness.store import SHIPPED, Store
 
 SEED = 2026
 PLANTED = "planted"
@@ -145,8 +145,11 @@ def smallest_effects(
     """(key, smallest effect, clusters, source) of each headline Score that has a test.
 
     The audit's world with an effect as the paper reports it says how the error falls with the size; where there is a
-    finished result of the present size, its error over that of the world at this size scales it.
+    finished result of the present size, its error over that of the world at this size scales it. Of a study that asks
+    something else than the size (other groups, samples or prompts) the worlds say nothing: only its own result does.
     """
+    if other := unlike_size(params, audit, size):
+        return _own_effects(audit, size == params.sizes[audit].name, finished, other, power, looks)
     worlds = typical(audit, size)
     if not worlds:
         return []
@@ -169,6 +172,34 @@ def smallest_effects(
         "the audit's planted world alone (docs/calibration.md); run a small study first to have this model's own"
     )  # fmt: skip
     return [(key, value, clusters, source) for key, value, clusters, _ in made]
+
+
+def unlike_size(params: Params, audit: str, size: str) -> str:
+    """In what a study differs from the size as it comes: keys of generate, or groups; "" where it does not."""
+    sized = resized(params, audit, size) if size else params
+    others = list(sized.sizes[audit].but_for)
+    own, shipped = (
+        {name: (axis.unmarked, frozenset(axis.values)) for name, axis in one.axes(audit).items()}
+        for one in (params, load(SHIPPED / "params.yaml"))
+    )
+    return ", ".join([*others, *(["axes"] if own != shipped else [])])
+
+
+def _own_effects(
+    audit: str, present: bool, finished: tuple[str, Result] | None, other: str, power: float, looks: int
+) -> list[tuple[str, float, str, str]]:
+    """What a result of this very study found; of each key without one NaN, and why."""
+    why = f"unknown, as this study differs from the size in {other}"
+    if not present or finished is None:
+        return [(key, NAN, "", f"{why}; run it once, small, to have its own") for key in audits.spec(audit).headline]
+    model, result = finished
+    made = []
+    for key in audits.spec(audit).headline:
+        score = result.score(key)
+        value = redetected(score.detectable, score.df, score.family, score.family * looks, power)
+        clusters = ", ".join(f"{factor} {n}" for factor, n in score.clusters.items())
+        made.append((key, value, clusters, f"results of {model} alone, as this study differs from the size in {other}"))
+    return made
 
 
 @dataclass(frozen=True)
