@@ -267,6 +267,43 @@ def test_chat_without_a_template_is_one_sentence(folder: Path) -> None:
         ask(local(folder, "gpt2", chat=True), [written("he is")])
 
 
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        (
+            "{% for m in messages %}<s>{% for part in m.content %}{{ part.text }}{% endfor %}{% endfor %}",
+            "leaves out the",
+        ),
+        ("Hello", "leaves out the text of the messages"),
+        ("", "leaves out the text of the messages"),
+        ("{{ raise_exception('no such role') }}", "cannot be filled in"),
+        ("{% for m in %}", "cannot be filled in"),
+        ("{{ messages.x.y }}", "cannot be filled in"),
+    ],
+)
+def test_chat_template_that_does_not_ask_what_the_prompt_says_is_one_sentence(
+    folder: Path, tmp_path: Path, template: str, said: str
+) -> None:
+    model = local(folder, "gpt2", chat=True)
+    model.tokenizer.chat_template = template or "{# nothing #}"
+    asked = Prompt(
+        "p",
+        "g",
+        messages=(Message("user", "Imagine you are a kind woman."),),
+        completion="",
+        sampling=Sampling(max_tokens=2),
+    )
+    with pytest.raises(ModelError, match=rf"\A[^\n]*{said}[^\n]*set chat: false[^\n]*\Z"):
+        ask(model, [asked])
+
+
+def test_chat_template_may_glue_its_signs_to_the_words(folder: Path) -> None:
+    model = local(folder, "gpt2", chat=True)
+    model.tokenizer.chat_template = "{% for m in messages %}[INST]{{ m.content | trim }}[/INST]{% endfor %}"
+    asked = Prompt("p", "g", messages=(Message("user", " kind "),), completion="", sampling=Sampling(max_tokens=2))
+    assert ask(model, [asked])[0].text is not None
+
+
 def test_chat_goes_through_the_template_and_ignores_stops(folder: Path, tmp_path: Path) -> None:
     local(folder, "gpt2").load("float64").save_pretrained(tmp_path / "chatty")
     tokenizer = local(folder, "gpt2").tokenizer

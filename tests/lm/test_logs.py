@@ -219,6 +219,32 @@ def test_read_log_of_inspect_counts_an_invalidated_sample_as_failed(tmp_path: Pa
     assert rows["error"].tolist()[0] == "the sample was invalidated: a leak" and pd.isna(rows["text"][0])
 
 
+def test_read_logs_of_inspect_without_uuids_of_which_one_is_a_copy_counts_each_answer_once(tmp_path: Path) -> None:
+    log = json.loads((LOGS / "inspect.json").read_text())
+    for sample in log["samples"]:
+        sample.pop("uuid", None)
+    for name in ("1.json", "2.json"):
+        (tmp_path / name).write_text(json.dumps(log))
+    rows = read("inspect", "[12].json", tmp_path).rows
+    assert (
+        len(rows) == 24 and rows["error"].notna().sum() == read("inspect", "inspect.json").rows["error"].notna().sum()
+    )
+
+
+@pytest.mark.parametrize("answered_by", ["", "auto"])
+def test_read_logs_of_inspect_that_asked_two_models_are_not_of_one(answered_by: str, tmp_path: Path) -> None:
+    log = json.loads((LOGS / "inspect.json").read_text())
+    for name, asked in (("1.json", "openai/gpt-4o"), ("2.json", "anthropic/claude-3")):
+        log["eval"]["model"] = asked
+        log["eval"]["task_id"] = name
+        for place, sample in enumerate(log["samples"]):
+            sample["output"]["model"] = answered_by
+            sample["uuid"] = f"{name} {place}"
+        (tmp_path / name).write_text(json.dumps(log))
+    with pytest.raises(ModelError, match="anthropic/claude-3"):
+        read("inspect", "[12].json", tmp_path)
+
+
 def _renamed(kind: str, name: str, folder: Path) -> None:
     """A copy of a log in which every second answer is another model's."""
     lines = (LOGS / name).read_text().splitlines()

@@ -178,10 +178,7 @@ class LocalModel(LocalWeights, LanguageModel):
         if self.config.chat:
             if not self.tokenizer.chat_template:
                 raise ModelError(f"{self.config.path}: its tokenizer has no chat template; set chat: false")
-            text = self.tokenizer.apply_chat_template(
-                self._messages(prompt), add_generation_prompt=True, tokenize=False
-            )
-            return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+            return tuple(self.tokenizer(self._templated(prompt), add_special_tokens=False)["input_ids"])
         ids = list(self.tokenizer(prompt.completion)["input_ids"])
         causal = self._known_kind() == "causal"
         if causal and ids and ids[-1] == self.tokenizer.eos_token_id:
@@ -190,6 +187,25 @@ class LocalModel(LocalWeights, LanguageModel):
             start = self.tokenizer.bos_token_id
             ids = [self.tokenizer.eos_token_id if start is None else start]
         return tuple(ids)
+
+    def _templated(self, prompt: Prompt) -> str:
+        """The messages in the chat template, which must have their words; ModelError says what is wrong with it."""
+        messages = self._messages(prompt)
+        try:
+            text = str(self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+        except Exception as error:  # a template is a program: whatever it raises
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise ModelError(
+                f"{self.config.path}: its chat template cannot be filled in ({reason}); set chat: false, or ask the "
+                "model through a server"
+            ) from error
+        for words in (message["content"].split() for message in messages):
+            if sum(word in text for word in words) < len(words) / 2:
+                raise ModelError(
+                    f"{self.config.path}: its chat template leaves out the text of the messages (it may want them in "
+                    "parts, as templates for images do); set chat: false, or ask the model through a server"
+                )
+        return text
 
     def _ends(self, model: Any) -> frozenset[int]:
         """Token ids that end a text."""

@@ -27,7 +27,7 @@ NAMED = 5
 class Answers:
     """The rows of one log, and what its reader must know of it as a whole."""
 
-    def __init__(self, rows: Iterable[Row], notes: Iterable[str] = ()) -> None:
+    def __init__(self, rows: Iterable[Row], notes: Iterable[str] = (), asked: str | None = None) -> None:
         made = list(rows)
         self.same: list[Hashable] = [row.pop(SAME, None) for row in made]
         """Of each row what no other answer has, however many logs hold it; None: not known."""
@@ -37,6 +37,8 @@ class Answers:
         """Of each row without any answer what was asked, which another row may answer; None: not known."""
         self.models = [row.pop(MODEL, None) for row in made]
         """Of each row the model that the log says gave it; None: not known."""
+        self.asked = asked
+        """The model that the log says was asked, which a router may answer for; None: not known."""
         self.table = as_table(made)
         self.notes = tuple(notes)
         """Sentences, such as how many samples an interrupted run lacks."""
@@ -97,14 +99,17 @@ def together(logs: Sequence[Answers], where: str) -> tuple[list[pd.DataFrame], l
 
 def _models(logs: Sequence[Answers], where: str) -> list[str]:
     """A note on several names of one model; ModelError where there are several models."""
-    counts = Counter(str(name) for log in logs for name in log.models if name)
-    if len(counts) < 2:
-        return []
-    named = ", ".join(f"{name} {times:,}" for name, times in counts.most_common(NAMED))
-    first = next(iter(counts))
-    if any(is_other_model(first, other) for other in counts):
-        raise ModelError(
-            f"{where}.path: the answers are of {len(counts)} models ({named}), and a model of params.yaml is one; name "
-            "a log of one model, or export the answers of one"
-        )
-    return [f"the log reports {len(counts)} names of the model: {named}"]
+    notes: list[str] = []
+    for names in ([name for log in logs for name in log.models], [log.asked for log in logs]):
+        counts = Counter(str(name) for name in names if name)
+        if len(counts) < 2:
+            continue
+        named = ", ".join(f"{name} {times:,}" for name, times in counts.most_common(NAMED))
+        first = next(iter(counts))
+        if any(is_other_model(first, other) for other in counts):
+            raise ModelError(
+                f"{where}.path: the answers are of {len(counts)} models ({named}), and a model of params.yaml is one; "
+                "name a log of one model, or export the answers of one"
+            )
+        notes.append(f"the log reports {len(counts)} names of the model: {named}")
+    return notes[:1]

@@ -92,7 +92,7 @@ def _inspect(path: Path, whole: bool, where: str) -> Answers:
     if header.status != "success" or (meant and read < meant):
         of = f"{read:,} of {meant:,} samples are" if meant else f"{read:,} samples are"
         notes.append(f"{path.name}: the status of the log is {header.status}; {of} in it")
-    return Answers(rows, notes)
+    return Answers(rows, notes, header.eval.model)
 
 
 def _check_json(path: Path) -> None:
@@ -122,15 +122,12 @@ def _inspect_sample(sample: Any, task: str, whole: bool) -> Iterator[Row]:
         error = f"the sample was invalidated: {sample.invalidation.reason or 'no reason given'}"
     choices = list(sample.output.choices) if error is None else []
     for place, choice in enumerate(choices[: None if whole else 1]):
-        known = {SAME: sample.uuid and (sample.uuid, place), MODEL: sample.output.model or None, ANSWERED: asked}
+        same = sample.uuid or (*asked, _digest([each.message.text for each in choices]))  # older logs have none
+        known = {SAME: (same, place), MODEL: sample.output.model or None, ANSWERED: asked}
         yield record | answer(choice.message.text, prompt, choice.stop_reason) | known
     if not choices:
         stopped = f"the sample was stopped by its {sample.limit.type} limit" if sample.limit is not None else None
-        yield (
-            record
-            | answer(None, prompt, None, error or stopped)
-            | {SAME: sample.uuid and (sample.uuid, 0), FAILED: asked}
-        )
+        yield (record | answer(None, prompt, None, error or stopped) | {SAME: (sample.uuid or asked, 0), FAILED: asked})
 
 
 # ---------------------------------------------------------------- lm-evaluation-harness
