@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "offered_pins.py"
 
@@ -44,3 +48,19 @@ def test_another_failure_is_what_pip_said(registry: Path) -> None:
     pins.write_text("kept==1.0\nkept==1.5\n")
     found = run(pins)
     assert found.returncode == 1 and "ResolutionImpossible" in found.stderr and not found.stdout
+
+
+def test_lowest_versions_are_those_of_the_floors() -> None:
+    root = SCRIPT.parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = (root / "constraints-min.txt").read_text(encoding="utf-8").splitlines()
+    lowest = dict(line.split("==") for line in lines if not line.startswith("#"))
+    wanted = [*project["dependencies"], *(one for extra in ("local", "embedded", "text", "test", "inspect")
+                                          for one in project["optional-dependencies"][extra])]  # fmt: skip
+    for one in map(Requirement, wanted):
+        if one.name == "markedness":
+            continue
+        pinned = Version(lowest[canonicalize_name(one.name)])
+        assert one.specifier.contains(pinned), f"{one}: {pinned}"
+        floors = [Version(each.version) for each in one.specifier if each.operator == ">="]
+        assert one.name == "torch" or all(pinned.major == floor.major for floor in floors), f"{one}: {pinned}"
