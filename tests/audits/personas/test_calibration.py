@@ -102,16 +102,20 @@ def test_scores_headline_is_made_once_each_and_adjusted_by_holm() -> None:
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmn" for b in "aeiou" for c in ("ra", "lo", "ti", "sen")]
 
 
-def by_authors(seed: int, planted: int) -> dict[str, Score]:
-    """16 authors, each with words of their own, write about both groups; ``planted``: one word in texts about B."""
+def by_authors(seed: int, planted: int, topics: bool = False) -> dict[str, Score]:
+    """16 authors, each with words of their own, write about both groups.
+
+    ``planted``: a word so often in each text about B; ``topics``: each author has words of their own for each group.
+    """
     rng = np.random.default_rng([20261123, seed])
     base = rng.dirichlet(np.ones(len(WORDS)) * 0.5)
     rows = []
     for author in range(16):
         own = rng.dirichlet(base * 40 + 0.002)
-        for group, n in (("A", rng.integers(1, 5)), ("B", rng.integers(1, 9))):
+        for group, n in (("A", rng.integers(3, 6)), ("B", rng.integers(3, 9))):
+            of_group = rng.dirichlet(own * 40 + 0.002) if topics else own
             for text in range(n):
-                words = [str(word) for word in rng.choice(WORDS, 25, p=own)]
+                words = [str(word) for word in rng.choice(WORDS, 25, p=of_group)]
                 words[:planted] = ["resilient"] * (planted if group == "B" else 0) or words[:planted]
                 rows.append((group, f"author {author}", f"question {text % 3}", " ".join(words)))
     table = pd.DataFrame(rows, columns=["group", "author", "question", "text"])
@@ -121,10 +125,11 @@ def by_authors(seed: int, planted: int) -> dict[str, Score]:
 
 
 @pytest.mark.slow
-def test_words_of_authors_who_write_about_both_groups_are_theirs_and_not_the_groups() -> None:
-    blind = [by_authors(seed, 0)["jsd.excess"] for seed in range(20)]
+@pytest.mark.parametrize("topics", [False, True])
+def test_words_of_authors_who_write_about_both_groups_are_theirs_and_not_the_groups(topics: bool) -> None:
+    blind = [by_authors(seed, 0, topics)["jsd.excess"] for seed in range(20)]
     assert sum(one.p <= 0.05 for one in blind) <= int(stats.binom.isf(0.001, 20, 0.05))
     assert sum(not one.ci_low <= 0 <= one.ci_high for one in blind) <= int(stats.binom.isf(0.001, 20, 0.07))
     assert all(set(one.clusters) == {"cluster"} and "one cluster of texts" in one.method for one in blind)
     for seed in range(3):
-        assert by_authors(seed, 2)["jsd.excess"].p <= 0.01
+        assert topics or by_authors(seed, 2)["jsd.excess"].p <= 0.01

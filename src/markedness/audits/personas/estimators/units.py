@@ -1,9 +1,9 @@
 """What was sampled and what can be exchanged: texts with their copies, within prompts.
 
-A unit is all texts of one cluster (a text and its copies, or what the corpus names in its column ``cluster``). Copies
-move together, so that a file that holds every text three times proves no more than one that holds each once. Where a
-cluster of the corpus has texts of several groups (an author who writes about both), its texts are units of their own,
-exchanged within it, and intervals leave it out as a whole.
+A unit is all texts of one cluster (a text and its copies, or what the corpus names in its column ``cluster``) for one
+group. Copies move together, so that a file that holds every text three times proves no more than one that holds each
+once. Where a cluster of the corpus has texts of several groups (an author who writes about both), its parts are
+exchanged with each other, where they answer the same prompts, and intervals leave it out as a whole.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Units:
     known_prompts: bool
     """Whether the texts say which prompt they answer."""
     block: NDArray[np.int64]
-    """Where labels are exchanged, (u,): the prompt, within a cluster that has several groups."""
+    """Where labels are exchanged, (u,): the prompt, and the cluster where it has several groups."""
     sampled: NDArray[np.int64]
     """What was sampled, (u,): the unit, or the cluster with several groups that it is of."""
     sampled_names: tuple[str, ...]
@@ -85,8 +85,7 @@ class Units:
         own = cluster.ne("") & ~(copies & requests)
         groups = pd.Series(grouping.combination, index=texts.index).groupby(cluster).transform("nunique")
         crossed = cluster.ne("") & ~copies & groups.gt(1)
-        keys = cluster.where(own & ~crossed, rows) + " | " + texts["group"].astype("string").fillna("")
-        keys = keys.mask(crossed, cluster + " / " + keys)
+        keys = cluster.where(own, rows) + " | " + texts["group"].astype("string").fillna("")
         code, names = pd.factorize(keys.to_numpy(dtype=object))
         code = code.astype(np.int64)
         combination, prompt = np.zeros(len(names), dtype=np.int64), np.zeros(len(names), dtype=np.int64)
@@ -233,7 +232,7 @@ class Units:
             "text": "interval by leaving out one text within prompt and group",
             "cluster": "interval by leaving out one cluster of texts of several groups",
         }[self.factor]  # fmt: skip
-        within = "" if len(self.sampled_names) == len(self) else ", those of a cluster of several groups within it"
+        within = "" if len(self.sampled_names) == len(self) else ", parts of a cluster of several groups within it"
         return f"{exchanged}{within}; {interval}"
 
 
