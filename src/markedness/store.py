@@ -311,8 +311,10 @@ class FolderStimuli:
     def provenance(self) -> dict[str, Any]:
         """What `PROVENANCE` says of the stimuli of another language."""
         content = self.data(PROVENANCE)
-        if not isinstance(content, dict):
-            raise StoreError(f"{self.path(PROVENANCE)}: expected a mapping with source, note and shared")
+        if not isinstance(content, dict) or not isinstance(content.get("shared") or [], list):
+            raise StoreError(
+                f"{self.path(PROVENANCE)}: expected a mapping with source, note and shared, a list of files"
+            )
         return content
 
     def table(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:

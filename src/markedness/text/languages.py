@@ -42,9 +42,11 @@ def words_of_group(groups: Mapping[str, Mapping[str, str]], values: Iterable[str
     Raises
     ------
     LookupError
-        When there are none; its text says where they belong.
+        When there are none, or the file is none of groups; its text says what belongs there.
     """
     wanted = " ".join(values)
+    if not isinstance(groups, Mapping) or not all(isinstance(words, Mapping) for words in groups.values()):
+        raise LookupError(f"{GROUPS} of this language is no mapping; write 'Black woman: {{group: ...}}' for each")
     for name, words in groups.items():
         if sorted(str(name).split()) == sorted(wanted.split()):
             return {field: str(text) for field, text in words.items()}

@@ -73,6 +73,8 @@ def prompts(
         persons = named_persons(params.axes, stimuli, params.names, params.names_per_group)
     else:
         persons = labelled_persons(params.axes, stimuli)
+    for cue in cues:
+        study.check(cue)
     yield [_prompt(cue, person, study, params) for cue, person in product(cues, persons)]
 
 

@@ -71,7 +71,7 @@ def prompts(
     check_phrases(params.axes, "personas")
     data = stimuli.data("prompts.yaml")
     frame = f"{str(data['frame']).rstrip()}\n\n{data.get('turn', _TURN)}"
-    words = stimuli.data(GROUPS) if stimuli.has(GROUPS) else None
+    words = stimuli.data(GROUPS) or {} if stimuli.has(GROUPS) else None
     yield [
         _prompt(template, fixed, frame, params, words)
         for template in _chosen(data["prompts"], params.prompts)

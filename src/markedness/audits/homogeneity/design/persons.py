@@ -35,10 +35,10 @@ def named_persons(axes: Axes, stimuli: Stimuli, file: str, per_group: int | None
 
 def labelled_persons(axes: Axes, stimuli: Stimuli) -> Iterator[Person]:
     """One person for each crossed group; in another language than English its words are those of groups.yaml."""
-    groups = stimuli.data(GROUPS) if stimuli.has(GROUPS) else None
+    groups = stimuli.data(GROUPS) or {} if stimuli.has(GROUPS) else None
     for values in _crossed(axes):
         try:
-            own = groups and words_of_group(groups, values.values())
+            own = None if groups is None else words_of_group(groups, values.values())
         except LookupError as error:
             raise StimuliError(f"homogeneity: {error.args[0]}") from error
         yield Person(values, own or label_words(values, axes))

@@ -42,6 +42,15 @@ class Study(NamedTuple):
     frame: str
     """What a base model reads before the completion."""
 
+    def check(self, cue: Cue) -> None:
+        """Refuse a cue without a person, of whom all groups would be asked the same."""
+        for part, template in (("prompt", cue.prompt), ("completion", cue.completion)):
+            if not any(mark in template for mark in self.marks):
+                raise StimuliError(
+                    f"{self.cues}: the {part} of the cue '{cue.cue}' names no person, so that all groups would be "
+                    f"asked the same; write one of {', '.join(self.marks)} in it"
+                )
+
     def fill(self, template: str, words: Mapping[str, str]) -> str:
         """The template with its marks replaced by a person's words, in the wording of the study."""
         for mark, text in self.marks.items():
