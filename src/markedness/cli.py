@@ -85,7 +85,7 @@ def _options(
 def _load(path: Path, audit: str | None = None, model: str | None = None, stages: Sequence[str] = ()) -> Params:
     """The params; refuse to run stages whose code is not the one that the study names."""
     from markedness.params import ParamsError, load
-    from markedness.studies import check_code
+    from markedness.studies import check_code, check_settings
 
     loaded = load(path)
     if audit not in (None, *AUDITS):
@@ -94,6 +94,7 @@ def _load(path: Path, audit: str | None = None, model: str | None = None, stages
         loaded.model(model)
     for stage in stages:
         check_code(loaded.root, stage, audit or "")
+    check_settings(loaded, audit or "")
     return loaded
 
 
@@ -133,8 +134,7 @@ def _forecast(audit: str, model: str, path: Path) -> None:
 def run(audit: Audit, model: Model, params: ParamsFile = DEFAULT, dry_run: DryRun = False) -> None:
     """Generate, clean, featurize and evaluate, without DVC; earlier results are replaced only by results."""
     if dry_run:
-        _forecast(audit, model, params)
-        return
+        return _forecast(audit, model, params)
     loaded = _load(params, audit, model, STAGES)
     from markedness import pipeline
 
@@ -158,8 +158,7 @@ def generate(
     """Ask the model for what the ledger lacks."""
     audit = _one_audit(audit, named)
     if dry_run:
-        _forecast(audit, model, params)
-        return
+        return _forecast(audit, model, params)
     with _stage("generate", params, audit, model) as loaded:
         from markedness import pipeline
 

@@ -162,18 +162,23 @@ def evaluate(params: Params, audit: str, model: str, say: Report = tell) -> bool
 
 
 def write_settings(params: Params) -> None:
-    """data/settings/<audit>.yaml: the size and the filled-in generate block, on which the other stages depend."""
-    import yaml
-
+    """data/settings/<audit>.yaml, on which the other stages depend."""
     store = Store(params.root)
     with store.renewed(store.settings()) as new:
         for audit in params.audits:
-            content = {
-                "size": str(params.sizes[audit]),
-                "language": params.language(audit),
-                "generate": params.stage(audit, "generate").model_dump(mode="json"),
-            }
-            store.write_bytes(new / f"{audit}.yaml", yaml.safe_dump(content, allow_unicode=True).encode())
+            store.write_bytes(new / f"{audit}.yaml", settings(params, audit))
+
+
+def settings(params: Params, audit: str) -> bytes:
+    """What an audit asks: its size, its language and its filled-in generate block, as YAML."""
+    import yaml
+
+    content = {
+        "size": str(params.sizes[audit]),
+        "language": params.language(audit),
+        "generate": params.stage(audit, "generate").model_dump(mode="json"),
+    }
+    return yaml.safe_dump(content, allow_unicode=True).encode()
 
 
 def _measured(folder: Path) -> bool:

@@ -20,6 +20,8 @@ from markedness.records import AuditError, Features, Strict, Unsupported
 from markedness.sizes import differences
 from markedness.store import Store, features_of
 
+CODE = "markedness.yaml"
+"""Of a study that was made by init: a hash of the code of each stage."""
 MEASURING = ("clean", "featurize")
 """Stages whose params say how features were made."""
 
@@ -79,12 +81,22 @@ class Revision:
         return features_of(files, f"{self.name}: {folder}") if names and len(files) == len(names) else None
 
     def params(self, file: str) -> dict[str, Any]:
-        """The params file as it stands there; {} where there is none."""
+        """A YAML file as it stands there; {} where there is none."""
         try:
             content = yaml.safe_load(self._read(file) or b"")
         except yaml.YAMLError:
             content = None
         return content if isinstance(content, dict) else {}
+
+    def stimuli(self, audit: str) -> dict[str, str]:
+        """File of data/stimuli/<audit> -> digest of its content; empty where the study has none of its own."""
+        folder = Store(Path()).stimuli_folder(audit).as_posix()
+        place = (self._folder / folder).as_posix()
+        try:
+            paths = sorted(str(path) for path in self._files.find(place))
+            return {path.removeprefix(f"{place}/"): sha256(self._files.read_bytes(path)).hexdigest() for path in paths}
+        except OSError:
+            return {}
 
     def digest(self, audit: str, model: str) -> str:
         """Of the files of the features, whatever the revision is called; of nothing where there are none."""
@@ -109,7 +121,8 @@ class Revision:
 
 
 def measured_otherwise(spec: AuditSpec, file: str, first: Revision, second: Revision) -> str:
-    """Why the features of two revisions cannot be compared: by which params they were made; "" where by the same."""
+    """Why the features of two revisions cannot be compared: params, stimuli or code that differ; "" where none does."""
+    between = f"differs between {first.name} and {second.name}"
     made = []
     for side in (first, second):
         block = side.params(file).get(spec.name)
@@ -117,10 +130,15 @@ def measured_otherwise(spec: AuditSpec, file: str, first: Revision, second: Revi
     for stage in MEASURING:
         a, b = made[0][stage], made[1][stage]
         if key := next(chain(differences(a, b), differences(b, a)), ""):
-            between = f"{first.name} and {second.name}"
-            return (
-                f"measured otherwise: {spec.name}.{stage}.{key} differs between {between}; make both by the same params"
-            )
+            return f"measured otherwise: {spec.name}.{stage}.{key} {between}; make both by the same params"
+    files, others = first.stimuli(spec.name), second.stimuli(spec.name)
+    if files and others and (name := next((n for n in sorted({*files, *others}) if files.get(n) != others.get(n)), "")):
+        return f"asked or measured otherwise: data/stimuli/{spec.name}/{name} {between}; make both by the same files"
+    codes = [side.params(CODE).get("stages") or {} for side in (first, second)]
+    for stage in MEASURING:
+        one, other = ((code.get(stage) or {}).get(spec.name) for code in codes)
+        if one and other and one != other:
+            return f"measured otherwise: the code of {stage} {between} ({CODE}); make both by the same version"
     return ""
 
 

@@ -9,17 +9,23 @@ from typing import Any
 
 import yaml
 
+from markedness.params import Params
+from markedness.pipeline import settings
+from markedness.store import Store
+
+SETTINGS = "settings"
+"""The stage that any edit of the params makes DVC run again, mostly to the same end."""
 STALE = "modified"
 """What DVC says of a file or param that the stage did not read or write so; what is not here may be in a remote."""
 
 
-def stale(root: Path, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def stale(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Which results a `dvc repro` would make anew, and what changed since.
 
     Parameters
     ----------
-    root
-        Folder of the study.
+    params
+        As they are now.
     known
         (audit, model) of the results.
 
@@ -31,19 +37,26 @@ def stale(root: Path, known: Collection[tuple[str, str]]) -> dict[tuple[str, str
     """
     if "DVC_STAGE" in os.environ:
         return {}
-    ran = _stages_that_ran(root)
-    targets = {name: one for one in known if (name := f"evaluate@{'-'.join(one)}") in ran}
+    targets = {f"evaluate@{'-'.join(one)}": one for one in sorted(made_by_dvc(params.root, known))}
     if not targets:
         return {}
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
     try:
-        with Repo(str(root)) as repo:
-            status = {name: _changes(repo, f"{root / 'dvc.yaml'}:{name}") for name in targets}
+        with Repo(str(params.root)) as repo:
+            named = {stage.addressing.rpartition(":")[2] for stage in repo.index.stages}
+            status = {name: _changes(repo, f"{params.root / 'dvc.yaml'}:{name}") for name in targets if name in named}
     except DvcException as error:
         return dict.fromkeys(targets.values(), f"DVC cannot tell: {' '.join(str(error).split())}")
-    return {targets[name]: changed[0] for name, changed in status.items() if changed}
+    found = {targets[name]: changed[0] for name, changed in status.items() if changed}
+    return {one: f"{params.path.name} {one[0]}" for one in targets.values() if not asked_as_now(params, one[0])} | found
+
+
+def asked_as_now(params: Params, audit: str) -> bool:
+    """Whether the stage settings, which depends on all of the params, would write the same for an audit."""
+    path = Store(params.root).settings() / f"{audit}.yaml"
+    return audit not in params.audits or not path.is_file() or path.read_bytes() == settings(params, audit)
 
 
 def older(model: str, why: str) -> str:
@@ -53,16 +66,17 @@ def older(model: str, why: str) -> str:
 
 def _changes(repo: Any, target: str) -> list[str]:
     status = repo.status(targets=[target], with_deps=True)
-    found = [(stage, what) for stage, entries in status.items() for what in _changed(entries)]
-    return [f"{stage.rpartition(':')[2]}: {what}" for stage, what in sorted(found)]
+    found = [(stage.rpartition(":")[2], what) for stage, entries in status.items() for what in _changed(entries)]
+    return [f"{stage}: {what}" for stage, what in sorted(found) if stage != SETTINGS]
 
 
-def _stages_that_ran(root: Path) -> Collection[str]:
+def made_by_dvc(root: Path, known: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The results, (audit, model), that dvc.lock knows."""
     try:
-        lock = yaml.safe_load((root / "dvc.lock").read_text(encoding="utf-8"))
-        return lock["stages"] or {}
+        ran = yaml.safe_load((root / "dvc.lock").read_text(encoding="utf-8"))["stages"] or {}
     except (OSError, yaml.YAMLError, KeyError, TypeError):
-        return {}
+        ran = {}
+    return {one for one in known if f"evaluate@{'-'.join(one)}" in ran}
 
 
 def _changed(entries: Collection[Any]) -> Iterator[str]:

@@ -7,11 +7,12 @@ of the code of each stage in the installed package: an upgrade reruns the stages
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import ValidationError
@@ -25,6 +26,9 @@ from markedness.records import AuditError, Strict
 from markedness.reporting.results import git
 from markedness.scaffold import ScaffoldError, refuse_used, template
 from markedness.store import SHIPPED, Store
+
+if TYPE_CHECKING:
+    from markedness.params import Params
 
 FILE = "markedness.yaml"
 TEMPLATES = ("embedded", "api", "texts")
@@ -203,6 +207,16 @@ def check_params(path: Path, raw: Mapping[str, Any], audit: str = "", model: str
         raise AuditError(
             f"{path.name} was edited while this stage ran, and what came out is by the earlier text; run it again: "
             "answers that were paid for are in the ledger"
+        )
+
+
+def check_settings(params: Params, audit: str) -> None:
+    """Refuse to begin a stage of `dvc repro` that depends on data/settings of other params than it would read."""
+    from markedness.stale import asked_as_now
+
+    if audit and "DVC_STAGE" in os.environ and not asked_as_now(params, audit):
+        raise AuditError(
+            f"{params.path.name} was edited after data/settings/{audit}.yaml was made from it; run 'dvc repro' again"
         )
 
 

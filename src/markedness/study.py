@@ -231,7 +231,7 @@ def report(params: Params, say: Report = tell) -> None:
         params.report.examples, params.compare.confidence_level,
         {audit: str(size) for audit, size in params.sizes.items() if size.name}, partial(examples, params),
     )  # fmt: skip
-    for (audit, model), why in stale(params.root, pages.results).items():
+    for (audit, model), why in stale(params, pages.results).items():
         result = pages.results[audit, model]
         pages.results[audit, model] = replace(result, notes=[f"Of another study: {older(model, why)}.", *result.notes])
         say(f"report: {audit}: {older(model, why)}")
@@ -255,7 +255,7 @@ def track(params: Params, say: Report = tell) -> None:
 
     state, link = provenance.state(params.root), provenance.origin(params.root)
     runs = [run for model in params.run if (run := _model_run(params, model, state, link)).audits]
-    others = stale(params.root, [(one.audit, run.model) for run in runs for one in run.audits])
+    others = stale(params, [(one.audit, run.model) for run in runs for one in run.audits])
     for (audit, model), why in others.items():
         say(f"track: {audit}: not logged: {older(model, why)}")
     runs = [replace(run, audits=[one for one in run.audits if (one.audit, run.model) not in others]) for run in runs]

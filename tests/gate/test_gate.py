@@ -87,7 +87,8 @@ def test_another_draw_of_the_baseline_passes_and_a_planted_effect_fails(folder: 
         "v2 pd_difference.marked": Outcome.PASSED, "v2 noncompliance.difference": Outcome.PASSED,
         "planted pd_difference.marked": Outcome.FAILED, "planted noncompliance.difference": Outcome.PASSED,
     }  # fmt: skip
-    assert made.left_out == ["homogeneity replication.ceiling: not comparable between models"]
+    assert made.left_out[0] == "homogeneity replication.ceiling: not comparable between models"
+    assert made.left_out[1].startswith("homogeneity: the results of planted were made without DVC")
 
 
 def test_planted_effect_is_a_new_finding(folder: Path) -> None:
@@ -291,13 +292,38 @@ def test_a_revision_that_was_measured_otherwise_is_not_compared(folder: Path) ->
     assert made.status == 3 and all(why in one.reason for one in made.decisions)
 
 
+def test_a_revision_with_other_stimuli_or_other_code_is_not_compared(folder: Path) -> None:
+    own, code = folder / "data" / "stimuli" / "homogeneity", folder / "markedness.yaml"
+    own.mkdir(parents=True)
+    (own / "removed.csv").write_text("word\n", encoding="utf-8")
+    code.write_text("stages: {clean: {homogeneity: abc}}\n", encoding="utf-8")
+    git(folder, "init", "--initial-branch", "main")
+    features = folder / "data" / "features" / "homogeneity"
+    for command in (["init"], ["add", str(features / "v2")]):
+        subprocess.run([sys.executable, "-m", "dvc", *command, "-q"], cwd=folder, check=True, capture_output=True)
+    git(folder, "add", "data/features/homogeneity/v2.dvc", "data/stimuli", "markedness.yaml", "params.yaml", ".dvc")
+    git(folder, "commit", "-m", "first")
+    block = {"baseline": "main", "models": ["v2"]}
+    assert gated(folder, block).status == 0
+    (own / "removed.csv").write_text("word\nthing\n", encoding="utf-8")
+    (one, *_) = gated(folder, block).decisions
+    assert "data/stimuli/homogeneity/removed.csv differs between main and workspace" in one.reason
+    (own / "removed.csv").write_text("word\n", encoding="utf-8")
+    code.write_text("stages: {clean: {homogeneity: another}}\n", encoding="utf-8")
+    (one, *_) = gated(folder, block).decisions
+    assert "the code of clean differs between main and workspace (markedness.yaml)" in one.reason
+
+
 def test_results_that_are_older_than_their_params_are_not_gated(folder: Path) -> None:
     """A stage of DVC wrote them; what it depends on is edited, and edited back."""
     git(folder, "init", "--initial-branch", "main")
     subprocess.run([sys.executable, "-m", "dvc", "init", "-q"], cwd=folder, check=True, capture_output=True)
     matrix = {"audit": ["homogeneity"], "model": ["v2"]}
-    stage = {"matrix": matrix, "cmd": "true", "params": ["seed"], "deps": ["read.txt"]}
-    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"evaluate": stage}}), encoding="utf-8")
+    stage = {"matrix": matrix, "cmd": "true", "params": ["seed"], "deps": ["read.txt", "data/settings"]}
+    settings = {"cmd": f"{sys.executable} -m markedness params resolve", "deps": ["params.yaml"],
+                "outs": ["data/settings"]}  # fmt: skip
+    stages: dict[str, dict[str, Any]] = {"settings": settings, "evaluate": stage}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}), encoding="utf-8")
     (folder / "read.txt").write_text("as it was", encoding="utf-8")
 
     def reasons(**more: Any) -> set[str]:
@@ -309,9 +335,15 @@ def test_results_that_are_older_than_their_params_are_not_gated(folder: Path) ->
     assert not reasons()
     (why,) = reasons(seed=12345)
     assert why.startswith("the results of v2 are older than params, data or code (evaluate@homogeneity-v2: params.yaml")
+    assert not reasons(report={"examples": 2}), "an edit that changes nothing that was asked"
+    more = {**CONTENT["homogeneity"], "generate": {**CONTENT["homogeneity"]["generate"], "temperature": 0.123}}
+    assert "params.yaml homogeneity" in reasons(homogeneity=more).pop()
     (folder / "read.txt").write_text("edited", encoding="utf-8")
     assert "read.txt" in reasons().pop()
     (folder / "read.txt").unlink()  # what is not here may be in a remote
+    assert not reasons()
+    stages["evaluate"]["matrix"]["model"] = ["v3"]  # v2 is no longer run: DVC knows nothing of it
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}), encoding="utf-8")
     assert not reasons()
 
 

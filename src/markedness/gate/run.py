@@ -17,7 +17,7 @@ from markedness.params import GateParams, Params, ParamsError
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import Score, VerdictKind, verdict
 from markedness.revisions import Revision, RevisionError, measured_otherwise
-from markedness.stale import older, stale
+from markedness.stale import made_by_dvc, older, stale
 from markedness.store import Store
 from markedness.study import comparison, features_or_reason
 
@@ -88,7 +88,11 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
         at_revision = [revision.digest(audit, model) for audit, model in digests]
     look = outputs.look(store, settings.looks, list(digests), at_revision)
     decisions = decide(pairs, settings.looks or 1)
-    not_of_now = stale(params.root, known)
+    not_of_now = stale(params, known)
+    left_out += [
+        f"{audit}: the results of {model} were made without DVC, so that they may be of earlier params"
+        for audit, model in sorted(known - made_by_dvc(params.root, known))
+    ]
     decisions = [_unless_older(one, baseline, not_of_now) for one in decisions]
     if look and look.beyond:
         decisions = [replace(one, outcome=Outcome.INCONCLUSIVE, reason=look.beyond) for one in decisions]

@@ -17,6 +17,7 @@ from markedness.params import Params
 from markedness.records import AuditError
 from markedness.reporting.results import Result, read
 from markedness.results import Score, verdict
+from markedness.stale import older, stale
 from markedness.store import Store
 
 SCHEMA_VERSION = "0.3.0"
@@ -69,7 +70,7 @@ def write_records(
     Returns
     -------
     tuple
-        The files, and a sentence for each model without an id, which has none.
+        The files, and a sentence for each model without an id and each result that is not of now, which have none.
 
     Raises
     ------
@@ -82,6 +83,7 @@ def write_records(
         if not _is_id(given):
             raise AuditError(f"--id {name}={given}: expected developer/model, as google/gemma-3-270m")
     store, made, left_out = Store(params.root), [], []
+    others = stale(params, [(audit, name) for audit in params.audits for name in params.run])
     for name in params.run:
         if name in params.controls:
             continue
@@ -92,6 +94,9 @@ def write_records(
             left_out.append(f"{name}: no record: {why}; name it with --id {name}=developer/model")
             continue
         for result in found:
+            if changed := others.get((result.audit, name)):
+                left_out.append(f"{result.audit}: no record: {older(name, changed)}")
+                continue
             content = _record(params, result, config, named, evaluator)
             developer, _, model = named.partition("/")
             digest = hashlib.sha256(f"{result.audit}/{named}/{name}".encode()).digest()
