@@ -260,6 +260,7 @@ READERS = {
 }  # fmt: skip
 
 ELSEWHERE = {
+    "reporting/records.py:_ID": "names of models in params and options; one class of signs a part",
     "scaffold.py:new_audit": "the name given to markedness init",
     "studies.py:pipeline": "dvc.yaml of the package",
     "literature/numbers.py:OVER_ROWS": "data/published/numbers.csv",
