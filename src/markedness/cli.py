@@ -85,7 +85,7 @@ def _options(
 def _load(path: Path, audit: str | None = None, model: str | None = None, stages: Sequence[str] = ()) -> Params:
     """The params; refuse to run stages whose code is not the one that the study names."""
     from markedness.params import ParamsError, load
-    from markedness.studies import check_code, check_settings
+    from markedness.studies import check_code
 
     loaded = load(path)
     if audit not in (None, *AUDITS):
@@ -94,16 +94,17 @@ def _load(path: Path, audit: str | None = None, model: str | None = None, stages
         loaded.model(model)
     for stage in stages:
         check_code(loaded.root, stage, audit or "")
-    check_settings(loaded, audit or "")
     return loaded
 
 
 @contextmanager
 def _stage(name: str, path: Path, audit: str = "", model: str = "") -> Iterator[Params]:
     """The params of one stage, which must be the same when it ends."""
-    from markedness.studies import check_params
+    from markedness.stale import check_params, check_settings
 
-    yield (loaded := _load(path, audit or None, model or None, [name]))
+    loaded = _load(path, audit or None, model or None, [name])
+    check_settings(loaded, audit)
+    yield loaded
     check_params(path, loaded.raw, audit, model)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,14 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from markedness import strict_yaml
 from markedness.audits import AUDITS, STAGES, spec
+from markedness.audits.base import AuditSpec
 from markedness.credentials import carries_a_secret, hide, secret_places
 from markedness.files import reads
 from markedness.lm import backends
 from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, ScriptedModel, TransformersModel
 from markedness.naming import axes_faults, model_fault, repeated
+from markedness.param_blocks import CompareParams, GateParams, ReportParams, TrackParams
 from markedness.records import FIELD_FAULT, AuditError, Axes, Strict
-from markedness.sizes import AuditSize, filled, language_fault, sized
-from markedness.sizes import GateParams as GateParams
+from markedness.sizes import AuditSize, filled, sized
 from markedness.store import Store
 
 _BLOCK = ("size", "language", "axes", *STAGES)
@@ -28,31 +29,6 @@ _BLOCK = ("size", "language", "axes", *STAGES)
 
 class ParamsError(AuditError):
     """Everything wrong with a params file, one line per fault."""
-
-
-class CompareParams(Strict):
-    """``compare``: pairs of models on the same audit."""
-
-    confidence_level: float = Field(default=0.95, gt=0, lt=1)
-    correction: Literal["holm", "fdr_bh"] = "holm"
-    """Over all pairs of models and headline scores of one audit, scripted controls apart."""
-
-
-class ReportParams(Strict):
-    """``report``: the pages."""
-
-    table_rows: int = Field(default=500, ge=1)
-    """Rows of a table on a page; the CSV file has all."""
-    examples: int = Field(default=4, ge=0)
-    """Example texts per group."""
-
-
-class TrackParams(Strict):
-    """``track``: what MLflow is told."""
-
-    experiment: str = "markedness"
-    samples: int = Field(default=0, ge=0)
-    """Texts of each group that are logged as a table of each audit's run, in the order of the card."""
 
 
 class _Study(Strict):
@@ -196,7 +172,7 @@ def _checked(path: Path, raw: dict[str, Any]) -> Params:
         faults += [fault] if fault else []
         languages[audit] = "en" if block.get("language") is None else block["language"]
         there = Store(path.resolve().parent).languages(audit)
-        faults += filter(None, [language_fault(audit, languages[audit], spec(audit), there)])
+        faults += filter(None, [_language_fault(audit, languages[audit], spec(audit), there)])
         faults += _audit(audit, block, stages)
     faults += _asked_otherwise(study.models, stages) if study is not None else []
     if not faults:
@@ -263,6 +239,21 @@ def _replaced_by_stages(models: dict[str, ModelConfig], root: Path) -> Iterator[
         for field, path in paths.items():
             if place := next((place for output, place in written.items() if reads(root / path, output)), None):
                 yield f"models.{name}.{field}: {path} is in {place}, which a stage replaces; move it to another folder"
+
+
+def _language_fault(audit: str, language: object, spec: AuditSpec, known: Collection[str]) -> str:
+    """Why an audit cannot be asked in a language; "" where it can.
+
+    ``known``: the languages that it has stimuli in.
+    """
+    if language in known and not (spec.english_only and language != "en"):
+        return ""
+    if spec.english_only:
+        return f"{audit}.language: '{language}' is not possible: {spec.english_only}; remove the line"
+    return (
+        f"{audit}.language: there are no stimuli in '{language}'; known: {', '.join(known)}; another language needs a "
+        f"folder data/stimuli/{audit}/<language>, made like that of a known one"
+    )
 
 
 def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]) -> list[str]:

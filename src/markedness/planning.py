@@ -180,9 +180,15 @@ def unlike_size(params: Params, audit: str, size: str) -> str:
     others = list(sized.sizes[audit].but_for)
     own, shipped = (
         {name: (axis.unmarked, frozenset(axis.values)) for name, axis in one.axes(audit).items()}
-        for one in (params, load(SHIPPED / "params.yaml"))
+        for one in (params, _shipped())
     )
     return ", ".join([*others, *(["axes"] if own != shipped else [])])
+
+
+@cache
+def _shipped() -> Params:
+    """The params that the worlds are of."""
+    return load(SHIPPED / "params.yaml")
 
 
 def _own_effects(

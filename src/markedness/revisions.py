@@ -80,13 +80,17 @@ class Revision:
         files = {name: content for name in names if (content := self._read(f"{folder}/{name}")) is not None}
         return features_of(files, f"{self.name}: {folder}") if names and len(files) == len(names) else None
 
-    def params(self, file: str) -> dict[str, Any]:
-        """A YAML file as it stands there; {} where there is none."""
+    def mapping(self, file: str) -> dict[str, Any]:
+        """A YAML file as it stands there; {} where there is none, RevisionError where it is something else."""
         try:
-            content = yaml.safe_load(self._read(file) or b"")
+            content = yaml.safe_load(self._read(file) or b"{}")
         except yaml.YAMLError:
             content = None
-        return content if isinstance(content, dict) else {}
+        if not isinstance(content, dict):
+            raise RevisionError(
+                f"{file} of '{self.name}' is no mapping in YAML, so that nothing can be compared with it"
+            )
+        return content
 
     def stimuli(self, audit: str) -> dict[str, str]:
         """File of data/stimuli/<audit> -> digest of its content; empty where the study has none of its own."""
@@ -125,7 +129,7 @@ def measured_otherwise(spec: AuditSpec, file: str, first: Revision, second: Revi
     between = f"differs between {first.name} and {second.name}"
     made = []
     for side in (first, second):
-        block = side.params(file).get(spec.name)
+        block = side.mapping(file).get(spec.name)
         made.append({stage: _filled(spec.params(stage), (block or {}).get(stage) or {}) for stage in MEASURING})
     for stage in MEASURING:
         a, b = made[0][stage], made[1][stage]
@@ -134,7 +138,7 @@ def measured_otherwise(spec: AuditSpec, file: str, first: Revision, second: Revi
     files, others = first.stimuli(spec.name), second.stimuli(spec.name)
     if files and others and (name := next((n for n in sorted({*files, *others}) if files.get(n) != others.get(n)), "")):
         return f"asked or measured otherwise: data/stimuli/{spec.name}/{name} {between}; make both by the same files"
-    codes = [side.params(CODE).get("stages") or {} for side in (first, second)]
+    codes = [side.mapping(CODE).get("stages") or {} for side in (first, second)]
     for stage in MEASURING:
         one, other = ((code.get(stage) or {}).get(spec.name) for code in codes)
         if one and other and one != other:

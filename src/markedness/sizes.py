@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeGuard, get_args, get_origin
+from typing import Any, TypeGuard, get_args, get_origin
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from markedness.audits.base import SIZES, AuditSpec
-from markedness.records import Strict
 
 
 @dataclass(frozen=True)
@@ -40,21 +39,6 @@ def sized(audit: str, block: dict[str, Any], of_all: object, spec: AuditSpec) ->
         return block, AuditSize(), ""
     made = filled(given, known[size], spec.params("generate"))
     return {**block, "generate": made}, AuditSize(size, tuple(differences(made, known[size]))), ""
-
-
-def language_fault(audit: str, language: object, spec: AuditSpec, known: Collection[str]) -> str:
-    """Why an audit cannot be asked in a language; "" where it can.
-
-    ``known``: the languages that it has stimuli in.
-    """
-    if language in known and not (spec.english_only and language != "en"):
-        return ""
-    if spec.english_only:
-        return f"{audit}.language: '{language}' is not possible: {spec.english_only}; remove the line"
-    return (
-        f"{audit}.language: there are no stimuli in '{language}'; known: {', '.join(known)}; another language needs a "
-        f"folder data/stimuli/{audit}/<language>, made like that of a known one"
-    )
 
 
 def filled(block: Mapping[str, object], sized: Mapping[str, object], kind: type[BaseModel]) -> dict[str, object]:
@@ -110,20 +94,3 @@ def differences(made: Mapping[str, object], sized: Mapping[str, object], prefix:
             yield from differences(own, value, f"{prefix}{key}.")
         elif own != value:
             yield f"{prefix}{key}"
-
-
-class GateParams(Strict):
-    """``gate``: which models may take the place of which."""
-
-    baseline: str = Field(min_length=1)
-    """A key of models, a git revision or a DVC experiment."""
-    models: list[str] = Field(default_factory=list)
-    """Candidates; empty: all of run but the baseline and the scripted controls."""
-    audits: list[str] = Field(default_factory=list)
-    """Empty: all of the study."""
-    margins: dict[str, dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]]] = Field(default_factory=dict)
-    """Audit -> headline score -> by how much it may be worse, in the unit of the score; the others: no new finding."""
-    without: dict[str, list[str]] = Field(default_factory=dict)
-    """Audit -> headline scores that are not looked at."""
-    looks: int | None = Field(default=None, ge=1, le=100)
-    """How often this gate may look at growing data: each look is corrected for all, counted, and none beyond counts."""

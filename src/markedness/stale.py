@@ -1,4 +1,4 @@
-"""Whether results are those of the params and data of now: DVC knows."""
+"""Whether results are those of the params and data of now: DVC knows, where the params stay as they are meanwhile."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 import yaml
 
+from markedness import strict_yaml
 from markedness.params import Params
 from markedness.pipeline import settings
+from markedness.records import AuditError
 from markedness.store import Store
 
 SETTINGS = "settings"
@@ -50,10 +52,12 @@ def stale(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str,
     except DvcException as error:
         return dict.fromkeys(targets.values(), f"DVC cannot tell: {' '.join(str(error).split())}")
     found = {targets[name]: changed[0] for name, changed in status.items() if changed}
-    return {one: f"{params.path.name} {one[0]}" for one in targets.values() if not asked_as_now(params, one[0])} | found
+    return {
+        one: f"{params.path.name} {one[0]}" for one in targets.values() if not _asked_as_now(params, one[0])
+    } | found
 
 
-def asked_as_now(params: Params, audit: str) -> bool:
+def _asked_as_now(params: Params, audit: str) -> bool:
     """Whether the stage settings, which depends on all of the params, would write the same for an audit."""
     path = Store(params.root).settings() / f"{audit}.yaml"
     return audit not in params.audits or not path.is_file() or path.read_bytes() == settings(params, audit)
@@ -95,3 +99,48 @@ def _differing(changes: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"{name} {key}" for key, how in said.items() if how == STALE)
         elif said == STALE:
             yield name
+
+
+def check_params(path: Path, raw: Mapping[str, Any], audit: str = "", model: str = "") -> None:
+    """Refuse to end a stage whose params were edited while it ran.
+
+    DVC reads them when a stage has ended, and would name the later ones as those of what came out.
+
+    Parameters
+    ----------
+    path, raw
+        The params file, and what stood in it when the stage began.
+    audit, model
+        Of the stage; "" for a stage of the whole study, which reads everything.
+
+    Raises
+    ------
+    AuditError
+        When what the stage reads differs, or can no longer be read.
+    """
+    try:
+        same = _part(strict_yaml.read(path), audit, model) == _part(raw, audit, model)
+    except (strict_yaml.YamlFileError, OSError):
+        same = False
+    if not same:
+        raise AuditError(
+            f"{path.name} was edited while this stage ran, and what came out is by the earlier text; run it again: "
+            "answers that were paid for are in the ledger"
+        )
+
+
+def check_settings(params: Params, audit: str) -> None:
+    """Refuse to begin a stage of `dvc repro` that depends on data/settings of other params than it would read."""
+    if audit and "DVC_STAGE" in os.environ and not _asked_as_now(params, audit):
+        raise AuditError(
+            f"{params.path.name} was edited after data/settings/{audit}.yaml was made from it; run 'dvc repro' again"
+        )
+
+
+def _part(raw: Mapping[str, Any], audit: str, model: str) -> object:
+    """What a stage of one audit and model reads; all, where none is named."""
+    if not audit:
+        return raw
+    models = raw.get("models")
+    own = models.get(model) if isinstance(models, Mapping) else None
+    return [raw.get(key) for key in ("seed", "size", "tolerated_failures", audit)], own

@@ -289,14 +289,9 @@ class FolderStimuli:
 
     def path(self, name: str) -> Path:
         """Where a stimulus file lies; StoreError names every place that was looked at."""
-        inside = name if self.language == _ENGLISH else f"{self.language}/{name}"
-        places = [Store(self.root).stimuli_folder(self.audit) / inside, self.root / name]
-        for place in (*places, Store(SHIPPED).stimuli_folder(self.audit) / inside):
-            if place.is_file():
-                return place
-        if self.language != _ENGLISH and name != PROVENANCE and name in (self.provenance().get("shared") or ()):
-            return replace(self, language=_ENGLISH).path(name)
-        folder = f"data/stimuli/{self.audit}/{inside}".removesuffix(name)
+        if (found := self._find(name)) is not None:
+            return found
+        folder = f"data/stimuli/{self.audit}/{self._inside(name)}".removesuffix(name)
         raise StoreError(
             f"stimuli file '{name}' of {self.audit} is neither in {folder} nor beside params.yaml nor part of the "
             "package; put it there or correct its name"
@@ -304,17 +299,25 @@ class FolderStimuli:
 
     def has(self, name: str) -> bool:
         """See `markedness.records.Stimuli.has`."""
-        with contextlib.suppress(StoreError):
-            return self.path(name).is_file()
-        return False
+        return self._find(name) is not None
+
+    def _inside(self, name: str) -> str:
+        return name if self.language == _ENGLISH else f"{self.language}/{name}"
+
+    def _find(self, name: str) -> Path | None:
+        own, shipped = (Store(root).stimuli_folder(self.audit) / self._inside(name) for root in (self.root, SHIPPED))
+        for place in (own, self.root / name, shipped):
+            if place.is_file():
+                return place
+        if self.language != _ENGLISH and name != PROVENANCE and name in (self.provenance().get("shared") or ()):
+            return replace(self, language=_ENGLISH)._find(name)
+        return None
 
     def provenance(self) -> dict[str, Any]:
         """What `PROVENANCE` says of the stimuli of another language."""
         content = self.data(PROVENANCE)
         if not isinstance(content, dict) or not isinstance(content.get("shared") or [], list):
-            raise StoreError(
-                f"{self.path(PROVENANCE)}: expected a mapping with source, note and shared, a list of files"
-            )
+            raise StoreError(f"{self.path(PROVENANCE)}: expected a mapping with source, note and shared, a list")
         return content
 
     def table(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:

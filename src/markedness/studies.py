@@ -7,17 +7,15 @@ of the code of each stage in the installed package: an upgrade reruns the stages
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import ValidationError
 
-from markedness import __version__, stage_code, strict_yaml
+from markedness import __version__, stage_code
 from markedness.audits import AUDITS, STAGES
 from markedness.audits.base import OWN
 from markedness.files import write_file
@@ -26,9 +24,6 @@ from markedness.records import AuditError, Strict
 from markedness.reporting.results import git
 from markedness.scaffold import ScaffoldError, refuse_used, template
 from markedness.store import SHIPPED, Store
-
-if TYPE_CHECKING:
-    from markedness.params import Params
 
 FILE = "markedness.yaml"
 TEMPLATES = ("embedded", "api", "texts")
@@ -180,53 +175,6 @@ def check_code(root: Path, stage: str, audit: str = "", say: Report = tell) -> N
             f"{FILE} is of markedness {recorded.version}, installed is {__version__}; {what} is the same in both; "
             "'markedness upgrade' takes the study to the new version"
         )
-
-
-def check_params(path: Path, raw: Mapping[str, Any], audit: str = "", model: str = "") -> None:
-    """Refuse to end a stage whose params were edited while it ran.
-
-    DVC reads them when a stage has ended, and would name the later ones as those of what came out.
-
-    Parameters
-    ----------
-    path, raw
-        The params file, and what stood in it when the stage began.
-    audit, model
-        Of the stage; "" for a stage of the whole study, which reads everything.
-
-    Raises
-    ------
-    AuditError
-        When what the stage reads differs, or can no longer be read.
-    """
-    try:
-        same = _part(strict_yaml.read(path), audit, model) == _part(raw, audit, model)
-    except (strict_yaml.YamlFileError, OSError):
-        same = False
-    if not same:
-        raise AuditError(
-            f"{path.name} was edited while this stage ran, and what came out is by the earlier text; run it again: "
-            "answers that were paid for are in the ledger"
-        )
-
-
-def check_settings(params: Params, audit: str) -> None:
-    """Refuse to begin a stage of `dvc repro` that depends on data/settings of other params than it would read."""
-    from markedness.stale import asked_as_now
-
-    if audit and "DVC_STAGE" in os.environ and not asked_as_now(params, audit):
-        raise AuditError(
-            f"{params.path.name} was edited after data/settings/{audit}.yaml was made from it; run 'dvc repro' again"
-        )
-
-
-def _part(raw: Mapping[str, Any], audit: str, model: str) -> object:
-    """What a stage of one audit and model reads; all, where none is named."""
-    if not audit:
-        return raw
-    models = raw.get("models")
-    own = models.get(model) if isinstance(models, Mapping) else None
-    return [raw.get(key) for key in ("seed", "size", "tolerated_failures", audit)], own
 
 
 def upgrade(root: Path, audits: Sequence[str], write: bool = True) -> Upgrade:

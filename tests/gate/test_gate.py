@@ -23,6 +23,7 @@ from markedness.files import StoreError
 from markedness.gate import outputs
 from markedness.gate.cases import Decision, Outcome, Pair
 from markedness.gate.run import Gated, gate
+from markedness.param_blocks import GateParams
 from markedness.params import ParamsError
 from markedness.store import Store
 
@@ -121,7 +122,7 @@ def test_exit_status_says_passed_failed_inconclusive_or_wrong(
     if block is None:
         assert "there is no block 'gate'; write, for example" in ended.stderr
         example = yaml.safe_load(ended.stderr.split("example,\n")[1])["gate"]
-        assert params.GateParams.model_validate(example).margins
+        assert GateParams.model_validate(example).margins
 
 
 def test_outputs_say_the_same_in_a_table_in_junit_and_for_a_pull_request(folder: Path, tmp_path: Path) -> None:
@@ -261,13 +262,18 @@ def git(folder: Path, *command: str) -> None:
     subprocess.run(["git", *identity, *command], cwd=folder, check=True, capture_output=True)
 
 
+def committed(folder: Path, *more: str) -> None:
+    """The study as a Git repository whose one commit has the features of v2, by DVC."""
+    git(folder, "init", "--initial-branch", "main")
+    for command in (["init"], ["add", "data/features/homogeneity/v2"]):
+        subprocess.run([sys.executable, "-m", "dvc", *command, "-q"], cwd=folder, check=True, capture_output=True)
+    git(folder, "add", "data/features/homogeneity/v2.dvc", "params.yaml", ".dvc", *more)
+    git(folder, "commit", "-m", "first")
+
+
 def test_a_revision_as_baseline_is_the_candidate_as_it_was(folder: Path) -> None:
     features = folder / "data" / "features" / "homogeneity"
-    git(folder, "init", "--initial-branch", "main")
-    for command in (["init"], ["add", str(features / "v2")]):
-        subprocess.run([sys.executable, "-m", "dvc", *command, "-q"], cwd=folder, check=True, capture_output=True)
-    git(folder, "add", "data/features/homogeneity/v2.dvc", "params.yaml", ".dvc")
-    git(folder, "commit", "-m", "first")
+    committed(folder)
     same = gated(folder, {"baseline": "main", "models": ["v2"]})
     assert same.status == 0 and all("Not shown" in one.reason for one in same.decisions)
     table = pd.read_csv(folder / "results" / "gate" / "gate.csv")
@@ -280,12 +286,7 @@ def test_a_revision_as_baseline_is_the_candidate_as_it_was(folder: Path) -> None
 
 
 def test_a_revision_that_was_measured_otherwise_is_not_compared(folder: Path) -> None:
-    features = folder / "data" / "features" / "homogeneity"
-    git(folder, "init", "--initial-branch", "main")
-    for command in (["init"], ["add", str(features / "v2")]):
-        subprocess.run([sys.executable, "-m", "dvc", *command, "-q"], cwd=folder, check=True, capture_output=True)
-    git(folder, "add", "data/features/homogeneity/v2.dvc", "params.yaml", ".dvc")
-    git(folder, "commit", "-m", "first")
+    committed(folder)
     otherwise = {**CONTENT["homogeneity"], "featurize": {"exclude_empty": True}}
     made = gated(folder, {"baseline": "main", "models": ["v2"]}, homogeneity=otherwise)
     why = "measured otherwise: homogeneity.featurize.exclude_empty differs between main and workspace"
@@ -297,12 +298,7 @@ def test_a_revision_with_other_stimuli_or_other_code_is_not_compared(folder: Pat
     own.mkdir(parents=True)
     (own / "removed.csv").write_text("word\n", encoding="utf-8")
     code.write_text("stages: {clean: {homogeneity: abc}}\n", encoding="utf-8")
-    git(folder, "init", "--initial-branch", "main")
-    features = folder / "data" / "features" / "homogeneity"
-    for command in (["init"], ["add", str(features / "v2")]):
-        subprocess.run([sys.executable, "-m", "dvc", *command, "-q"], cwd=folder, check=True, capture_output=True)
-    git(folder, "add", "data/features/homogeneity/v2.dvc", "data/stimuli", "markedness.yaml", "params.yaml", ".dvc")
-    git(folder, "commit", "-m", "first")
+    committed(folder, "data/stimuli", "markedness.yaml")
     block = {"baseline": "main", "models": ["v2"]}
     assert gated(folder, block).status == 0
     (own / "removed.csv").write_text("word\nthing\n", encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from markedness import audits
@@ -13,7 +14,8 @@ from markedness.gate.cases import Decision, Outcome, Pair
 from markedness.gate.rules import decide, whole
 from markedness.lm.config import ScriptedModel
 from markedness.lm.progress import tell
-from markedness.params import GateParams, Params, ParamsError
+from markedness.param_blocks import GateParams
+from markedness.params import Params, ParamsError
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import Score, VerdictKind, verdict
 from markedness.revisions import Revision, RevisionError, measured_otherwise
@@ -176,11 +178,15 @@ def _baseline(params: Params, name: str) -> tuple[str, Callable[[str, str], Feat
             f"experiment of this study; models: {', '.join(params.models)}"
         ) from error
 
+    @cache
+    def otherwise(audit: str) -> str:
+        return measured_otherwise(audits.spec(audit), params.path.name, revision, now)
+
     def features(audit: str, model: str) -> Features:
         found = revision.features(audit, model)
         if found is None:
             return Unsupported(f"{name} has no features of {model}: run 'dvc fetch' or 'dvc pull', see 'dvc exp show'")
-        if why := measured_otherwise(audits.spec(audit), params.path.name, revision, now):
+        if why := otherwise(audit):
             return Unsupported(why)
         return found if isinstance(found, Unsupported) else found.tables
 

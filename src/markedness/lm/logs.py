@@ -127,7 +127,8 @@ def _inspect_sample(sample: Any, task: str, whole: bool) -> Iterator[Row]:
         yield record | answer(choice.message.text, prompt, choice.stop_reason) | known
     if not choices:
         stopped = f"the sample was stopped by its {sample.limit.type} limit" if sample.limit is not None else None
-        yield (record | answer(None, prompt, None, error or stopped) | {SAME: (sample.uuid or asked, 0), FAILED: asked})
+        known = {SAME: (sample.uuid or asked, 0), FAILED: asked}
+        yield record | answer(None, prompt, None, error or stopped) | known
 
 
 # ---------------------------------------------------------------- lm-evaluation-harness

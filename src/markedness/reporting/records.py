@@ -83,10 +83,9 @@ def write_records(
         if not _is_id(given):
             raise AuditError(f"--id {name}={given}: expected developer/model, as google/gemma-3-270m")
     store, made, left_out = Store(params.root), [], []
-    others = stale(params, [(audit, name) for audit in params.audits for name in params.run])
-    for name in params.run:
-        if name in params.controls:
-            continue
+    models = [name for name in params.run if name not in params.controls]
+    others = stale(params, [(audit, name) for audit in params.audits for name in models])
+    for name in models:
         config = params.model(name)
         found = [r for audit in params.audits if (r := read(store, audit, name, audits.spec(audit).card))]
         if not (named := ids.get(name) or model_id(config, params.root)):

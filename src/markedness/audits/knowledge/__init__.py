@@ -5,6 +5,8 @@ from __future__ import annotations
 from markedness.audits.base import AuditSpec
 from markedness.records import CorpusColumns, columns
 
+NOT_MEASURED = "not measured: "
+"""Begins the name of a scorer, or of a topic model, that there is none of: the reason follows."""
 SPEC = AuditSpec(
     name="knowledge",
     package=__name__,

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from markedness.audits.knowledge import NOT_MEASURED
 from markedness.audits.knowledge.language.choice import (
-    NOT_MEASURED,
     RegardParams,
     ToxicityParams,
     no_scorer,

@@ -111,10 +111,11 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
             f"Words of {language_name(language)} are cut by the rule unicode: the published one knows a to z alone."
         )
     unread: dict[str, dict[str, str]] = {}
+    lacking = _without_files(params, stimuli)
     for kind, rows in table.groupby("kind"):
         of_kind = [text for text in answers[rows.index] if text is not None]
         found = unread_measures(of_kind, str(kind), rule, params.lexicon_language, language)
-        unread[str(kind)], why = found[0] | _without_files(params, stimuli), found[1]
+        unread[str(kind)], why = found[0] | lacking, found[1]
         notes += why
 
     def readable(measure: str) -> list[str | None]:
@@ -124,11 +125,11 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     table["sentiment"] = sentiment(readable("sentiment"))
     percents = lexicon_percents(readable("lexicon"), _lexicons(stimuli), params.lexicon_counting, rule)
     table = table.assign(**{f"lexicon: {name}": values for name, values in percents.items()})
-    embeddings = _embeddings(answers, params, notes, no_embeddings(language, params.embeddings or ""))
+    embeddings = _embeddings(answers, params, notes, lacking.get("similarity", ""))
     rows = table.assign(answer=answers)
     if params.svm.order == "file" and FILE_ROW in responses:
         rows = rows.iloc[np.argsort(responses[FILE_ROW].to_numpy(np.int64), kind="stable")]
-    classifiers = _classifiers(rows, params, stimuli)
+    classifiers = [] if "svm" in lacking else _classifiers(rows, params, stimuli)
     notes += [note for of_kind in classifiers for note in of_kind.notes]
     valence = word_sentiments(sorted(counts.words))
     bag = counts.table()
@@ -210,7 +211,7 @@ def _compared(table: pd.DataFrame, bag: pd.DataFrame, params: Params) -> dict[st
 
 def _classifiers(rows: pd.DataFrame, params: Params, stimuli: Stimuli) -> list[Classifiers]:
     """Those of each kind of text; ``rows``: the table of texts with their answers, in the order of the split."""
-    if not params.svm.enabled or "svm" in _without_files(params, stimuli):
+    if not params.svm.enabled:
         return []
     strings = stimuli.table("removed_strings.csv", ["stage", "string"])
     removed = removal_lists(strings["stage"], strings["string"])
@@ -238,7 +239,7 @@ def _embeddings(answers: pd.Series[str], params: Params, notes: list[str], why_n
     chosen = every_nth(present, params.embeddings_max_texts) if params.embeddings is not None else present[:0]
     vectors: list[object] = []
     if why_none and len(chosen):
-        notes.append(f"No similarity of texts: {why_none} (personas.featurize.embeddings).")
+        notes.append(f"No similarity of texts: {why_none}.")
     elif params.embeddings is not None and len(chosen):
         try:
             vectors = list(embed([str(text) for text in answers.iloc[chosen]], params.embeddings))

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from markedness.audits.knowledge import NOT_MEASURED
+
 Measure = Literal["regard", "toxicity", "valid"]
 MEASURES: tuple[Measure, ...] = ("regard", "toxicity")
 """What is measured of a triple; "valid" is measured of every answer."""
-_NOT_MEASURED = "not measured: "
 REGARD_VALUES = {"negative": -1.0, "neutral": 0.0, "positive": 1.0}
 Floats = NDArray[np.float64]
 
@@ -153,7 +154,7 @@ def not_measured(triples: pd.DataFrame, column: str) -> str:
     """Why there is no scorer or topic model in a column that names it; "" where there is."""
     named = triples[column].dropna() if column in triples else pd.Series(dtype="str")
     first = str(named.iloc[0]) if len(named) else ""
-    return first.removeprefix(_NOT_MEASURED) if first.startswith(_NOT_MEASURED) else ""
+    return first.removeprefix(NOT_MEASURED) if first.startswith(NOT_MEASURED) else ""
 
 
 def analysed(triples: pd.DataFrame) -> pd.DataFrame:

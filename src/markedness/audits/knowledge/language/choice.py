@@ -82,10 +82,6 @@ class ToxicityParams(Strict):
         return self
 
 
-NOT_MEASURED = "not measured: "
-"""Begins the name of a scorer, or of a topic model, that there is none of: the reason follows."""
-
-
 def no_scorer(measure: str, params: RegardParams | ToxicityParams, language: str) -> str:
     """Why a measure cannot be scored in a language; "" where it can, as far as is known."""
     if language == ENGLISH:
