@@ -80,3 +80,23 @@ def test_version_is_the_one_of_the_package() -> None:
 
 def test_unknown_command_exits_2() -> None:
     assert RUNNER.invoke(app, ["generat"]).exit_code == 2
+
+
+@pytest.mark.slow
+def test_results_of_markedness_run_are_not_shown_as_those_of_later_params(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    generate = "{cues: [sports, reading], names_per_group: 6, samples: 2}"
+    models = "{m: {backend: scripted}}"
+    text = f"audits: [homogeneity]\nrun: [m]\nmodels: {models}\nhomogeneity: {{generate: {generate}}}\n"
+    path.write_text(text, encoding="utf-8")
+    assert RUNNER.invoke(app, ["run", "homogeneity", "--model", "m", "--params", str(path)]).exit_code == 0
+    card = tmp_path / "reports" / "m.html"
+    assert RUNNER.invoke(app, ["report", "--params", str(path)]).exit_code == 0
+    assert "Of another study" not in card.read_text(encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace("scripted", "scripted, rule: planted"), encoding="utf-8")
+    done = RUNNER.invoke(app, ["report", "--params", str(path)])
+    why = "the results of m are older than params, data or code (params.yaml since"
+    assert done.exit_code == 0 and why in done.output and "Of another study" in card.read_text(encoding="utf-8")
+    assert RUNNER.invoke(app, ["run", "homogeneity", "--model", "m", "--params", str(path)]).exit_code == 0
+    assert RUNNER.invoke(app, ["report", "--params", str(path)]).exit_code == 0
+    assert "Of another study" not in card.read_text(encoding="utf-8")

@@ -100,12 +100,12 @@ def _load(path: Path, audit: str | None = None, model: str | None = None, stages
 @contextmanager
 def _stage(name: str, path: Path, audit: str = "", model: str = "") -> Iterator[Params]:
     """The params of one stage, which must be the same when it ends."""
-    from markedness.stale import check_params, check_settings
+    from markedness import stale
 
     loaded = _load(path, audit or None, model or None, [name])
-    check_settings(loaded, audit)
+    stale.check_settings(loaded, audit)
     yield loaded
-    check_params(path, loaded.raw, audit, model)
+    stale.check_params(path, loaded.raw, audit, model)
 
 
 def _run(name: str, audit: str, named: str, model: str, path: Path) -> None:
@@ -137,10 +137,11 @@ def run(audit: Audit, model: Model, params: ParamsFile = DEFAULT, dry_run: DryRu
     if dry_run:
         return _forecast(audit, model, params)
     loaded = _load(params, audit, model, STAGES)
-    from markedness import pipeline
+    from markedness import pipeline, stale
 
-    if not pipeline.run(loaded, audit, model):
-        raise typer.Exit(1)
+    complete = pipeline.run(loaded, audit, model)
+    stale.remember(loaded, audit, model)
+    raise typer.Exit(0 if complete else 1)
 
 
 @app.command()
@@ -297,13 +298,12 @@ def literature(
         place = f"table {a.table}" if any(letter.isdigit() for letter in a.table[:2]) else a.table
         tell(f"{a.publication}, {place} ({a.model}): {a.agreeing} of {a.n} cells agree ({a.rule})")
     for row in lit.per_paper(made).itertuples():
-        print(f"{row.publication}: {row.agree:,} of {row.cells:,} cells of {row.tables} tables and sections agree")
-    print(f"report: {report}")
+        tell(f"{row.publication}: {row.agree:,} of {row.cells:,} cells of {row.tables} tables and sections agree")
+    tell(f"report: {report}")
     if page:
         Store(loaded.root).write_bytes(page, lit.page(loaded.root, made).encode("utf-8"))
     if failed:
-        print(f"{failed} studies could not be run; 'markedness corpora get' fetches their data", file=sys.stderr)
-        raise typer.Exit(1)
+        raise AuditError(f"{failed} studies could not be run; 'markedness corpora get' fetches their data")
 
 
 @app.command()

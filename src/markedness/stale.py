@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from markedness import strict_yaml
+from markedness.files import write_file
 from markedness.params import Params
 from markedness.pipeline import settings
 from markedness.records import AuditError
 from markedness.store import Store
+from markedness.working_tree import state_folder
 
+RAN = "ran.json"
+"""In .markedness: audit/model -> digests of the params and of the scores of the last `markedness run`."""
 SETTINGS = "settings"
 """The stage that any edit of the params makes DVC run again, mostly to the same end."""
 STALE = "modified"
@@ -34,12 +40,52 @@ def stale(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str,
     Returns
     -------
     dict
-        (audit, model) -> the stage and what differs; nothing for results that no stage of DVC made, and nothing within
-        a stage, as DVC makes results before what shows them.
+        (audit, model) -> the stage and what differs; nothing for results of which neither DVC nor `remember` knows, and
+        nothing within a stage, as DVC makes results before what shows them.
     """
     if "DVC_STAGE" in os.environ:
         return {}
-    targets = {f"evaluate@{'-'.join(one)}": one for one in sorted(made_by_dvc(params.root, known))}
+    by_run = {one: asked == _digest(params, *one) for one in known if (asked := _remembered(params, *one))}
+    found = {one: f"{params.path.name} since 'markedness run'" for one, same in by_run.items() if not same}
+    return found | _by_dvc(params, made_by_dvc(params.root, set(known) - by_run.keys()))
+
+
+def remember(params: Params, audit: str, model: str) -> None:
+    """Keep by which params `markedness run` made these results; DVC, which keeps that of its stages, had no part."""
+    scores = Store(params.root).results(audit, model) / "scores.csv"
+    if not scores.is_file():
+        return
+    path = state_folder(params.root) / RAN
+    content = _ran(params.root) | {f"{audit}/{model}": [_digest(params, audit, model), _of_file(scores)]}
+    write_file(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def _remembered(params: Params, audit: str, model: str) -> str:
+    """The digest of the params by which `markedness run` made the results that are there; "" where it did not."""
+    asked, made = (_ran(params.root).get(f"{audit}/{model}") or ["", ""])[:2]
+    scores = Store(params.root).results(audit, model) / "scores.csv"
+    return str(asked) if scores.is_file() and made == _of_file(scores) else ""
+
+
+def _ran(root: Path) -> dict[str, list[str]]:
+    try:
+        content = json.loads((root / ".markedness" / RAN).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _digest(params: Params, audit: str, model: str) -> str:
+    text = json.dumps(_part(params.raw, audit, model), sort_keys=True, default=str)
+    return sha256(text.encode()).hexdigest()
+
+
+def _of_file(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()
+
+
+def _by_dvc(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    targets = {f"evaluate@{'-'.join(one)}": one for one in sorted(known)}
     if not targets:
         return {}
     from dvc.exceptions import DvcException
@@ -65,13 +111,18 @@ def _asked_as_now(params: Params, audit: str) -> bool:
 
 def older(model: str, why: str) -> str:
     """The sentence on results that are not of now."""
-    return f"the results of {model} are older than params, data or code ({why}); run 'dvc repro'"
+    return f"the results of {model} are older than params, data or code ({why}); run 'dvc repro' or 'markedness run'"
 
 
 def _changes(repo: Any, target: str) -> list[str]:
     status = repo.status(targets=[target], with_deps=True)
     found = [(stage.rpartition(":")[2], what) for stage, entries in status.items() for what in _changed(entries)]
     return [f"{stage}: {what}" for stage, what in sorted(found) if stage != SETTINGS]
+
+
+def of_known_params(params: Params, known: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The results of which DVC or `remember` knows by which params they were made."""
+    return made_by_dvc(params.root, known) | {one for one in known if _remembered(params, *one)}
 
 
 def made_by_dvc(root: Path, known: Collection[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -168,7 +168,7 @@ def compare_revisions(
     sides = {name: Revision(params.root, name) for name in (first, second)}
     frames = []
     held: dict[str, set[tuple[str, str]]] = {name: set() for name in sides}
-    unlike = {a: measured_otherwise(audits.spec(a), params.path.name, *sides.values()) for a in params.audits}
+    unlike = cache(lambda audit: measured_otherwise(audits.spec(audit), params.path.name, *sides.values()))
     for model in params.run:
         features: dict[str, dict[str, FeatureTables | Unsupported]] = {}
         for audit in params.audits:
@@ -183,7 +183,7 @@ def compare_revisions(
                 if name in known or metrics[name] is not None:
                     held[name].add((audit, model))
             if len(known) == 2:
-                features[audit] = dict.fromkeys(known, Unsupported(why)) if (why := unlike[audit]) else known
+                features[audit] = dict.fromkeys(known, Unsupported(why)) if (why := unlike(audit)) else known
             elif None not in metrics.values():
                 frames.append(_plain(audit, model, metrics))
         frames.append(_differences(params, features).assign(model=model))

@@ -19,7 +19,7 @@ from markedness.params import Params, ParamsError
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import Score, VerdictKind, verdict
 from markedness.revisions import Revision, RevisionError, measured_otherwise
-from markedness.stale import made_by_dvc, older, stale
+from markedness.stale import of_known_params, older, stale
 from markedness.store import Store
 from markedness.study import comparison, features_or_reason
 
@@ -93,7 +93,7 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
     not_of_now = stale(params, known)
     left_out += [
         f"{audit}: the results of {model} were made without DVC, so that they may be of earlier params"
-        for audit, model in sorted(known - made_by_dvc(params.root, known))
+        for audit, model in sorted(known - of_known_params(params, known))
     ]
     decisions = [_unless_older(one, baseline, not_of_now) for one in decisions]
     if look and look.beyond:
