@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from markedness import pipeline
 from markedness.cli import app
 from markedness.lm.plan import Counts
+from markedness.store import SHIPPED, Store
 
 RUNNER = CliRunner()
 
@@ -100,3 +101,8 @@ def test_results_of_markedness_run_are_not_shown_as_those_of_later_params(tmp_pa
     assert RUNNER.invoke(app, ["run", "homogeneity", "--model", "m", "--params", str(path)]).exit_code == 0
     assert RUNNER.invoke(app, ["report", "--params", str(path)]).exit_code == 0
     assert "Of another study" not in card.read_text(encoding="utf-8")
+    cues = tmp_path / "data" / "stimuli" / "homogeneity" / "situation_cues.csv"
+    cues.parent.mkdir(parents=True)
+    cues.write_bytes((Store(SHIPPED).stimuli_folder("homogeneity") / cues.name).read_bytes())
+    done = RUNNER.invoke(app, ["report", "--params", str(path)])
+    assert done.exit_code == 0 and "(data since 'markedness run')" in done.output

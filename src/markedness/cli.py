@@ -139,8 +139,9 @@ def run(audit: Audit, model: Model, params: ParamsFile = DEFAULT, dry_run: DryRu
     loaded = _load(params, audit, model, STAGES)
     from markedness import pipeline, stale
 
+    made_of = stale.inputs(loaded, audit, model)
     complete = pipeline.run(loaded, audit, model)
-    stale.remember(loaded, audit, model)
+    stale.remember(loaded.root, audit, model, made_of)
     raise typer.Exit(0 if complete else 1)
 
 
@@ -320,16 +321,14 @@ def calibrate(
     """Draw worlds of known truth; count effects found that are not there, and intervals that hold."""
     from markedness import calibration
     from markedness.audits import spec
+    from markedness.files import write_file
 
-    names = audit or list(AUDITS)
-    for name in names:
-        spec(name)
+    names = [spec(name).name for name in audit or AUDITS]
     table = calibration.calibrate(names, size, keep / size, worlds, again)
     if table.empty:
         raise AuditError(f"none of {', '.join(names)} has worlds of size '{size}'")
     about = {(cell.audit, cell.world.name): cell.world.about for cell in calibration.cells(names, size)}
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(calibration.page(table, about, size), encoding="utf-8")
+    write_file(out, calibration.page(table, about, size))
     table.to_csv(keep / f"{size}.csv", index=False)
     flagged = int(table["flagged"].sum())
     tell(f"calibrate: {len(table)} cells, {flagged} not held, in {out}")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from markedness import strict_yaml
+from markedness.audits import spec
 from markedness.files import write_file
 from markedness.params import Params
 from markedness.pipeline import settings
@@ -20,11 +23,14 @@ from markedness.store import Store
 from markedness.working_tree import state_folder
 
 RAN = "ran.json"
-"""In .markedness: audit/model -> digests of the params and of the scores of the last `markedness run`."""
+"""In .markedness: audit/model -> digests of the `inputs` and of the scores of the last `markedness run`."""
+SCORES = "scores"
 SETTINGS = "settings"
 """The stage that any edit of the params makes DVC run again, mostly to the same end."""
 STALE = "modified"
 """What DVC says of a file or param that the stage did not read or write so; what is not here may be in a remote."""
+_LARGE = 64 << 20
+_LONGEST = 300
 
 
 def stale(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -45,29 +51,44 @@ def stale(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str,
     """
     if "DVC_STAGE" in os.environ:
         return {}
-    by_run = {one: asked == _digest(params, *one) for one in known if (asked := _remembered(params, *one))}
-    found = {one: f"{params.path.name} since 'markedness run'" for one, same in by_run.items() if not same}
-    return found | _by_dvc(params, made_by_dvc(params.root, set(known) - by_run.keys()))
+    by_dvc = made_by_dvc(params.root, known)
+    changed = {one: _changed_since_run(params, *one) for one in sorted(known)}
+    found = {one: what for one, what in changed.items() if what and one not in by_dvc}
+    return found | _by_dvc(params, {one for one in by_dvc if changed[one] != ""})
 
 
-def remember(params: Params, audit: str, model: str) -> None:
-    """Keep by which params `markedness run` made these results; DVC, which keeps that of its stages, had no part."""
-    scores = Store(params.root).results(audit, model) / "scores.csv"
-    if not scores.is_file():
-        return
-    path = state_folder(params.root) / RAN
-    content = _ran(params.root) | {f"{audit}/{model}": [_digest(params, audit, model), _of_file(scores)]}
-    write_file(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
+def inputs(params: Params, audit: str, model: str) -> dict[str, str]:
+    """Digests of what the results of an audit of a model hang on, by what to call it: params, data and code."""
+    part = _part(params.raw, audit, model)
+    store = Store(params.root)
+    named = [path for text in _texts(part) for path in _named(params.root, text)]
+    data = [store.stimuli_folder(audit), store.corpora() / "own", *named]
+    packages = {Path(__file__).parent, Path(str(resources.files(spec(audit).package)))}
+    return {
+        params.path.name: sha256(json.dumps(part, sort_keys=True, default=str).encode()).hexdigest(),
+        "data": _of_files(data),
+        "code": _of_files(sorted(packages)),
+    }
 
 
-def _remembered(params: Params, audit: str, model: str) -> str:
-    """The digest of the params by which `markedness run` made the results that are there; "" where it did not."""
-    asked, made = (_ran(params.root).get(f"{audit}/{model}") or ["", ""])[:2]
-    scores = Store(params.root).results(audit, model) / "scores.csv"
-    return str(asked) if scores.is_file() and made == _of_file(scores) else ""
+def remember(root: Path, audit: str, model: str, of: Mapping[str, str]) -> None:
+    """Keep from which `inputs` `markedness run` made these results: DVC keeps those of its own stages alone."""
+    path, scores = state_folder(root) / RAN, _scores(root, audit, model)
+    if scores:
+        content = _ran(root) | {f"{audit}/{model}": {**of, SCORES: scores}}
+        write_file(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
-def _ran(root: Path) -> dict[str, list[str]]:
+def _changed_since_run(params: Params, audit: str, model: str) -> str | None:
+    """What differs since `markedness run` made the results that are there; None where it did not, "" for nothing."""
+    made = _ran(params.root).get(f"{audit}/{model}")
+    if not isinstance(made, dict) or made.get(SCORES) != _scores(params.root, audit, model):
+        return None
+    differ = [name for name, digest in inputs(params, audit, model).items() if made.get(name) != digest]
+    return f"{', '.join(differ)} since 'markedness run'" if differ else ""
+
+
+def _ran(root: Path) -> dict[str, Any]:
     try:
         content = json.loads((root / ".markedness" / RAN).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -75,13 +96,41 @@ def _ran(root: Path) -> dict[str, list[str]]:
     return content if isinstance(content, dict) else {}
 
 
-def _digest(params: Params, audit: str, model: str) -> str:
-    text = json.dumps(_part(params.raw, audit, model), sort_keys=True, default=str)
-    return sha256(text.encode()).hexdigest()
+def _scores(root: Path, audit: str, model: str) -> str:
+    """The digest of the results that are there; "" where there are none."""
+    path = Store(root).results(audit, model) / "scores.csv"
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-def _of_file(path: Path) -> str:
-    return sha256(path.read_bytes()).hexdigest()
+def _texts(content: object) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, Mapping):
+        yield from (text for value in content.values() for text in _texts(value))
+    elif isinstance(content, Sequence):
+        yield from (text for value in content for text in _texts(value))
+
+
+def _named(root: Path, text: str) -> list[Path]:
+    """The files and folders that a text of the params names, by path or pattern; a plain word is none."""
+    if len(text) > _LONGEST or "\0" in text or not ("/" in text or Path(text).suffix):
+        return []
+    pattern = text if Path(text).is_absolute() else f"{glob.escape(str(root))}/{text}"
+    found = (Path(path) for path in sorted(glob.glob(pattern)))
+    return [path for path in found if path.resolve() not in (root.resolve(), *root.resolve().parents)]
+
+
+def _of_files(places: Iterable[Path]) -> str:
+    """The digest of the content of files and folders; of size and time where a file is large."""
+    found = sha256()
+    for place in places:
+        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if path.is_file() and "__pycache__" not in path.parts:
+                about = path.stat()
+                large = about.st_size > _LARGE
+                content = f"{about.st_size} {about.st_mtime_ns}".encode() if large else path.read_bytes()
+                found.update(f"{path.name} {sha256(content).hexdigest()}\n".encode())
+    return found.hexdigest()
 
 
 def _by_dvc(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -121,8 +170,9 @@ def _changes(repo: Any, target: str) -> list[str]:
 
 
 def of_known_params(params: Params, known: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The results of which DVC or `remember` knows by which params they were made."""
-    return made_by_dvc(params.root, known) | {one for one in known if _remembered(params, *one)}
+    """The results of which DVC or `remember` knows from what they were made."""
+    by_run = {one for one in known if _changed_since_run(params, *one) is not None}
+    return made_by_dvc(params.root, known) | by_run
 
 
 def made_by_dvc(root: Path, known: Collection[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from markedness import params, pipeline, study, tracking
+from markedness import params, pipeline, stale, study, tracking
 from markedness.audits import STAGES
 from markedness.cli import app
 from markedness.files import StoreError
@@ -334,6 +334,8 @@ def test_results_that_are_older_than_their_params_are_not_gated(folder: Path) ->
     assert not reasons(report={"examples": 2}), "an edit that changes nothing that was asked"
     more = {**CONTENT["homogeneity"], "generate": {**CONTENT["homogeneity"]["generate"], "temperature": 0.123}}
     assert "params.yaml homogeneity" in reasons(homogeneity=more).pop()
+    stale.remember(folder, "homogeneity", "v2", {"params.yaml": "of an earlier markedness run"})
+    assert not reasons(), "DVC made the same results later"
     (folder / "read.txt").write_text("edited", encoding="utf-8")
     assert "read.txt" in reasons().pop()
     (folder / "read.txt").unlink()  # what is not here may be in a remote
