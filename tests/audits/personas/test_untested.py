@@ -66,6 +66,9 @@ def test_group_of_one_text_is_not_tested_and_takes_no_interval_from_the_others()
     assert found["jsd.excess"].over == both["jsd.excess"].over == "Black - White"
     assert found["jsd.excess"].has_interval and both["jsd.excess"].has_interval
     assert "cannot be found at this size" in found["jsd.excess"].method and "Asian" in found["jsd.excess"].method
+    own = found["jsd.persona: Asian"]
+    assert own.p > 0.01 and not own.has_interval and own.method.endswith("no interval: too few texts")
+    assert found["jsd.persona: Black"].has_interval
     assert abs(found["marked_words.excess"].estimate - both["marked_words.excess"].estimate) < 1
 
 

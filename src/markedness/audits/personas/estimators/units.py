@@ -168,6 +168,17 @@ class Units:
             return ""
         return "text" if len(self.sampled_names) == len(self) else "cluster"
 
+    def supports(self, group: Group) -> bool:
+        """Whether a group and its references have six effective clusters each of what intervals leave out.
+
+        A group that is too small for the headline does not decide `factor`.
+        """
+        cluster = self.prompt if self.factor == "prompt" else self.sampled
+        sides = (group.fixed, *(reference for _, reference in group.references))
+        masks = (self.grouping.fits(side)[self.combination] > 0 for side in sides)
+        found = [effective(np.bincount(cluster[mask], self.copies[mask])) for mask in masks if mask.any()]
+        return bool(self.factor) and min(found, default=0.0) >= MIN_CLUSTERS - 1e-9
+
     def _effective(self, cluster: NDArray[np.int64]) -> list[float]:
         """Effective clusters of each compared group of one axis that is large enough to be tested."""
         single = [group for group in self.grouping.compared if len(group.fixed) == 1]
@@ -225,13 +236,13 @@ class Units:
         """The cluster column that the texts lack; "" where they have it."""
         return "" if self.known_prompts or not len(self) else "prompt"
 
-    def method(self, exchanged: str) -> str:
-        """How p and interval were made, as one sentence."""
+    def method(self, exchanged: str, group: Group | None = None) -> str:
+        """How p and interval were made, of one group or of all, as one sentence."""
         interval = {
             "prompt": "interval by leaving out one prompt", "": "no interval: too few texts",
             "text": "interval by leaving out one text within prompt and group",
             "cluster": "interval by leaving out one cluster of texts of several groups",
-        }[self.factor]  # fmt: skip
+        }[self.factor if group is None or self.supports(group) else ""]  # fmt: skip
         within = "" if len(self.sampled_names) == len(self) else ", parts of a cluster of several groups within it"
         return f"{exchanged}{within}; {interval}"
 

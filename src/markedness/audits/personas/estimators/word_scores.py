@@ -225,15 +225,16 @@ def _of_group(
     words = test.null(n_words, lambda made: made[:, column])
     more = test.null(float(own.observed[width + column]), lambda made: made[:, width + column])
     how = EXCHANGED if own.axis is None else f"{EXCHANGED} and the values of other axes"
-    missing = corpus.units.missing_column
+    units, missing = corpus.units, corpus.units.missing_column
     return (
         claim(
             f"marked_words.{corpus.kind}: {group.name}", n_words, NO_SPREAD, words, method=f"{how}, one-sided",
             missing_column=missing, smallest_effect=null_detectable(words), **_about(corpus, _MORE_WORDS, group),
         ),
         claim(
-            f"jsd.{corpus.kind}: {group.name}", bits - more.mean, corpus.units.spread(influence), _centred(more),
-            method=corpus.units.method(f"{how}, one-sided"), missing_column=missing,
+            f"jsd.{corpus.kind}: {group.name}", bits - more.mean,
+            units.spread(influence) if units.supports(group) else NO_SPREAD, _centred(more),
+            method=units.method(f"{how}, one-sided", group), missing_column=missing,
             smallest_effect=null_detectable(more), **_about(corpus, _MORE_BITS, group),
         ),
     )  # fmt: skip

@@ -88,7 +88,7 @@ class WordTests:
         totals = corpus.pooled.sum(axis=1)
         ratio = contrast_log_odds(corpus.pooled[:, words], contrasts, corpus.prior, totals).log_ratio
         low, high = np.full_like(ratio, np.nan), np.full_like(ratio, np.nan)
-        if not units.factor or units.missing_column or not len(words):
+        if not units.supports(group) or units.missing_column or not len(words):
             return ratio, low, high
         x = np.asarray(corpus.unit_counts[:, words].todense(), dtype=float)
         lengths = np.asarray(corpus.unit_counts.sum(axis=1), dtype=float)
