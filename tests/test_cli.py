@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from markedness import pipeline
+from markedness import load_study, pipeline
 from markedness.cli import app
 from markedness.lm.plan import Counts
 from markedness.store import SHIPPED, Store
@@ -106,3 +106,7 @@ def test_results_of_markedness_run_are_not_shown_as_those_of_later_params(tmp_pa
     cues.write_bytes((Store(SHIPPED).stimuli_folder("homogeneity") / cues.name).read_bytes())
     done = RUNNER.invoke(app, ["report", "--params", str(path)])
     assert done.exit_code == 0 and "(data since 'markedness run')" in done.output
+    assert "Of another study" in str(load_study(tmp_path).results["homogeneity", "m"].notes)
+    done = RUNNER.invoke(app, ["export", "tables", str(tmp_path / "paper"), "--params", str(path)])
+    assert "export: homogeneity: left out: the results of m are older" in done.output, done.output
+    assert not (tmp_path / "paper" / "homogeneity").exists()

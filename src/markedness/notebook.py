@@ -16,8 +16,9 @@ from markedness.records import AuditError
 from markedness.reporting.answers import answered, first_screen
 from markedness.reporting.pages import Pages
 from markedness.reporting.render import fragment
-from markedness.reporting.results import Result, read
+from markedness.reporting.results import Result
 from markedness.results import Score, headline, not_estimated, score_table, verdict
+from markedness.stale import noted
 from markedness.store import Store
 
 
@@ -158,20 +159,16 @@ def load_study(path: str | Path = ".") -> Study:
     file = Path(path)
     loaded = params.load(file / "params.yaml" if file.is_dir() else file)
     store = Store(loaded.root)
-    found = {
-        (audit, model): result_of(result)
-        for audit in loaded.audits
-        for model in loaded.run
-        if (result := read(store, audit, model, audits.spec(audit).card))
-    }
-    if not found:
-        raise NotebookError(
-            f"{path}: no audit of this study has results yet; run 'dvc repro' or 'markedness run' first"
-        )
     pages = Pages(
         store, loaded.audits, {name: loaded.model(name) for name in loaded.run},
         {audit: audits.spec(audit).card for audit in loaded.audits},
     )  # fmt: skip
+    noted(loaded, pages.results)
+    found = {key: result_of(result) for key, result in pages.results.items()}
+    if not found:
+        raise NotebookError(
+            f"{path}: no audit of this study has results yet; run 'dvc repro' or 'markedness run' first"
+        )
     cards = {}
     for model in dict.fromkeys(model for model in loaded.run if any(model == of for _, of in found)):
         page = store.reports() / f"{model}.html"

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -19,6 +20,7 @@ from markedness.files import write_file
 from markedness.params import Params
 from markedness.pipeline import settings
 from markedness.records import AuditError
+from markedness.reporting.results import Result
 from markedness.store import Store
 from markedness.working_tree import state_folder
 
@@ -161,6 +163,14 @@ def _asked_as_now(params: Params, audit: str) -> bool:
 def older(model: str, why: str) -> str:
     """The sentence on results that are not of now."""
     return f"the results of {model} are older than params, data or code ({why}); run 'dvc repro' or 'markedness run'"
+
+
+def noted(params: Params, results: dict[tuple[str, str], Result]) -> dict[tuple[str, str], str]:
+    """Put `older` first among the notes of the results that are not of now, in place; the sentences, by result."""
+    found = {one: older(one[1], why) for one, why in stale(params, results).items()}
+    for one, sentence in found.items():
+        results[one] = replace(results[one], notes=[f"Of another study: {sentence}.", *results[one].notes])
+    return found
 
 
 def _changes(repo: Any, target: str) -> list[str]:

@@ -23,7 +23,7 @@ from markedness.params import Params
 from markedness.records import FeatureTables, Strict, Unsupported
 from markedness.reporting.results import Result, read
 from markedness.results import Score
-from markedness.stale import older, stale
+from markedness.stale import noted, older, stale
 from markedness.store import Store
 from markedness.tracked import AuditRun, DataSet, ModelRun
 from markedness.verdicts import answers, counted, headline_estimates, headline_table, verdict_table
@@ -231,10 +231,8 @@ def report(params: Params, say: Report = tell) -> None:
         params.report.examples, params.compare.confidence_level,
         {audit: str(size) for audit, size in params.sizes.items() if size.name}, partial(examples, params),
     )  # fmt: skip
-    for (audit, model), why in stale(params, pages.results).items():
-        result = pages.results[audit, model]
-        pages.results[audit, model] = replace(result, notes=[f"Of another study: {older(model, why)}.", *result.notes])
-        say(f"report: {audit}: {older(model, why)}")
+    for (audit, _), sentence in noted(params, pages.results).items():
+        say(f"report: {audit}: {sentence}")
     for path in write(pages):
         if path.name == "index.html":
             say(f"report: {len(pages.results)} results of {len(params.run)} models, open {path}")
@@ -245,8 +243,11 @@ def export(params: Params, folder: Path, say: Report = tell) -> None:
     from markedness.reporting.export import export as write
 
     store = Store(params.root)
-    found = [r for a in params.audits for m in params.run if (r := read(store, a, m, audits.spec(a).card))]
-    say(f"export: {write(store, found, folder)} files in {folder}")
+    found = {(a, m): r for a in params.audits for m in params.run if (r := read(store, a, m, audits.spec(a).card))}
+    for (audit, model), why in stale(params, found).items():
+        del found[audit, model]
+        say(f"export: {audit}: left out: {older(model, why)}")
+    say(f"export: {write(store, list(found.values()), folder)} files in {folder}")
 
 
 def track(params: Params, say: Report = tell) -> None:
@@ -258,18 +259,15 @@ def track(params: Params, say: Report = tell) -> None:
     others = stale(params, [(one.audit, run.model) for run in runs for one in run.audits])
     for (audit, model), why in others.items():
         say(f"track: {audit}: not logged: {older(model, why)}")
-    runs = [replace(run, audits=[one for one in run.audits if (one.audit, run.model) not in others]) for run in runs]
-    runs = [run for run in runs if run.audits]
+    of_now = (replace(run, audits=[a for a in run.audits if (a.audit, run.model) not in others]) for run in runs)
+    runs = [run for run in of_now if run.audits]
     gated = tags(Store(params.root), {run.model: [audit.audit for audit in run.audits] for run in runs})
     runs = [replace(run, gate=gated.get(run.model, "")) for run in runs]
     main = main_tree(params.root)
     with Store(main).locked("track", say):
         logged = tracking.track(runs, main, params.track.experiment)
-    say(
-        f"track: {', '.join(logged)} logged to {provenance.shown_address(tracking.address(main))}"
-        if logged
-        else "track: nothing changed, nothing logged"
-    )
+    where = f"{', '.join(logged)} logged to {provenance.shown_address(tracking.address(main))}"
+    say(f"track: {where if logged else 'nothing changed, nothing logged'}")
 
 
 def _model_run(params: Params, model: str, state: dict[str, str], link: dict[str, str]) -> ModelRun:
