@@ -77,6 +77,14 @@ def test_card_and_index_say_that_different_weights_answered_as_one_model(pages: 
     assert "Warning" not in dict(facts(pages, "tiny"))
 
 
+@pytest.mark.parametrize(("names", "warned"), [(["model-a"], False), (["model-a", "model-b"], True)])
+def test_card_says_that_the_server_reported_several_models(names: list[str], warned: bool, pages: Pages) -> None:
+    path = pages.store.table_path("generations", "personas", "tiny")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame({"group": "a", "prompt_id": "p", "served_model": names}).to_parquet(path)
+    assert ("the server reported several models" in dict(facts(pages, "tiny")).get("Warning", "")) is warned
+
+
 def test_card_warns_of_small_n(card: str) -> None:
     text = " ".join(Elements(card).text.split())
     assert "1 of 4 estimates rest on fewer than 30 units (the fewest: 5): Black." in text

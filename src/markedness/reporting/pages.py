@@ -101,6 +101,8 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
     if served - {model}:
         more = f" and {len(served) - MOST_NAMES} more" if len(served) > MOST_NAMES else ""
         facts.append(("Reported name", ", ".join(sorted(served)[:MOST_NAMES]) + more))
+    if len(served) > 1:
+        facts.append(("Warning", "the server reported several models: the answers may not be of one"))
     if times:
         first, last = min(times), max(times)
         facts.append(
