@@ -13,7 +13,7 @@ import yaml
 from tests.documents import READER
 from typer.testing import CliRunner
 
-from markedness import params, stage_code, studies
+from markedness import init_cli, params, stage_code, studies
 from markedness.cli import app
 from markedness.params import ParamsError
 from markedness.records import AuditError
@@ -122,6 +122,15 @@ def test_template_or_folder_that_cannot_be_is_one_sentence(
     done = CliRunner().invoke(app, ["init", *arguments])
     assert isinstance(done.exception, ParamsError) and said in str(done.exception)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("template", "first"), [("embedded", True), ("texts", False)])
+def test_init_names_the_extras_that_a_template_lacks(
+    template: str, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init_cli, "find_spec", lambda name: None if name == "bertopic" else name)
+    said = invoke("init", str(tmp_path / "study"), "--template", template)
+    assert ("not installed: bertopic; first run: pip install 'markedness[embedded,text]'" in said) is first
 
 
 def test_init_needs_a_folder_or_an_audit_and_not_a_template_of_an_audit() -> None:

