@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import yaml
-from annotation import judgments  # type: ignore[import-not-found]  # beside this script, known as benchmarks.annotation
+from annotation import judgments
 
 from markedness import audits, params, pipeline
 from markedness.params import Params

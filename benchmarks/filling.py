@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
+from ratios import held
 
 from markedness import fill
 from markedness import params as params_file
@@ -81,7 +82,7 @@ def compare(urls: Sequence[str], folder: Path, options: argparse.Namespace) -> N
     all_at_once = timed(together, [together.run])
     for name, seconds in (("one after another", one), ("all at a time", all_at_once)):
         print(f"{name + ':':18} {seconds:6.1f} s, {requests / seconds:6.0f} requests/s", flush=True)
-    print(f"ratio:             {one / all_at_once:.2f} (at least 2.50)")
+    held("filling", one / all_at_once)
 
 
 if __name__ == "__main__":

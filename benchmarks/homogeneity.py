@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+from ratios import held
 
 from markedness.audits.homogeneity import clean, controls, evaluate, featurize, figures, generate
 from markedness.records import Features
@@ -86,7 +87,9 @@ def main() -> None:
         f"{len(responses):,} answers, {cells} cells x {N_RESAMPLES:,} replicates, {len(made.tables['effects'])} effects"
     )
     print(f"clean {cleaned - start:.2f} s, cleaned rows to effects and meta-analysis {done - cleaned:.2f} s of CPU")
-    print(f"loop over resamples, 18 x 6 cells alone: about {pandas_loop(responses):.0f} s of CPU")
+    loop = pandas_loop(responses)
+    print(f"loop over resamples, 18 x 6 cells alone: about {loop:.0f} s of CPU")
+    held("homogeneity", loop / (done - cleaned))
 
 
 if __name__ == "__main__":

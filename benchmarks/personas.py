@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from ratios import held
 
 from markedness.audits.personas import AXES
 from markedness.audits.personas.controls import rule
@@ -131,6 +132,7 @@ def main() -> None:
     contrasts = len(Grouping(table, AXES).contrasts.group)
     print(f"{len(table):,} texts, {contrasts} comparisons: {ours:.3f} s of CPU (goal 0.3); plain loop {loop:.1f} s, "
           f"{loop / ours:.0f} times that; same lists: {lists == same}")  # fmt: skip
+    ratio = loop / ours
     if options.texts:
         table = written(options.texts)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -138,6 +140,7 @@ def main() -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(f"{len(table):,} texts: {ours:.1f} s of CPU (goal 120), peak memory {peak:.2f} GB, {before:.2f} GB of it "
               f"before (goal 6); {sum(map(len, lists.values()))} marked words")  # fmt: skip
+    held("personas", ratio)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import argparse
 import time
 from pathlib import Path
 
+from ratios import held
+
 from markedness.lm.base import Draw
 from markedness.lm.config import TransformersModel
 from markedness.lm.local import LocalModel
@@ -86,8 +88,8 @@ def main() -> None:
     print(f"{len(asked)} sequences, {chosen.model}")
     print(f"one by one, full logits     {slow_rate:7.2f} sequences per CPU second")
     print(f"equal-length buckets        {fast_rate:7.2f} sequences per CPU second")
-    print(f"ratio                       {fast_rate / slow_rate:7.2f}")
     print(f"largest difference in ln p  {apart:.1e}")
+    held("scoring", fast_rate / slow_rate)
 
 
 if __name__ == "__main__":

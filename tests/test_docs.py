@@ -187,3 +187,11 @@ def test_commands_of_a_page_run_as_printed(page: Path, server: Server, tmp_path:
     if page.name == "README.md":
         assert "Experiment" in shown and "ten-samples" in shown
         assert study.params["personas"]["generate"]["samples"] == 10
+
+
+def test_ratios_on_the_page_are_those_that_the_benchmarks_are_held_to() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    workflow = (ROOT / ".github" / "workflows" / "benchmarks.yml").read_text(encoding="utf-8")
+    held = [line.split(",") for line in (ROOT / "benchmarks" / "ratios.csv").read_text().splitlines()[1:]]
+    assert {(name, ratio) for name, ratio in held} == set(re.findall(r"^\| `(\w+)\.py` \|.* ([\d.]+) \|$", page, re.M))
+    assert f"for name in {' '.join(name for name, _ in held)};" in workflow
