@@ -104,7 +104,8 @@ def _prompts(params: Params, audit: str) -> Finding:
     groups = {prompt.group for prompt in prompts if prompt.group}
     templates = {prompt.prompt_id for prompt in prompts}
     requests = sum(prompt.samples for prompt in prompts)
-    sentence = f"{len(groups)} groups, {len(templates):,} prompts, {requests:,} requests a model"
+    named = f"{len(groups)} groups, " if groups else ""  # a request of annotation has texts of several
+    sentence = f"{named}{len(templates):,} prompts, {requests:,} requests a model"
     return Finding("ok", audit, sentence + ("" if audit != "knowledge" else " in the first round"))
 
 
