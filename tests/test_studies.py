@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.documents import READER
+from tests.documents import READER, small
+from tests.servers.openai_server import Server
 from typer.testing import CliRunner
 
-from markedness import init_cli, params, stage_code, studies
+from markedness import init_cli, params, pipeline, stage_code, studies
+from markedness import study as study_of_now
 from markedness.cli import app
 from markedness.params import ParamsError
 from markedness.records import AuditError
@@ -122,6 +124,27 @@ def test_template_or_folder_that_cannot_be_is_one_sentence(
     done = CliRunner().invoke(app, ["init", *arguments])
     assert isinstance(done.exception, ParamsError) and said in str(done.exception)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_template_of_a_server_runs_from_its_questions_to_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-" + "0123456789abcdef" * 2)
+    studies.new_study(tmp_path / "study", "api")
+    file = tmp_path / "study" / "params.yaml"
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    batches = {"names": {"iterations": 1, "pairs": 6}, "dialect": {"iterations": 1}}
+    all_audits = {"audits": content["audits"], "annotation": {"generate": batches}}
+    with Server() as server:
+        file.write_text(yaml.safe_dump(small(content, server.url, all_audits)), encoding="utf-8")
+        loaded = params.load(file)
+        for audit in loaded.audits:
+            for model in loaded.run:
+                pipeline.run(loaded, audit, model, lambda _: None)
+    study_of_now.report(loaded, lambda _: None)
+    pages = {path.stem for path in (tmp_path / "study" / "reports").glob("*.html")}
+    assert "my-model" in loaded.run and "annotation" in loaded.audits and pages == {*loaded.run, "index"}
 
 
 @pytest.mark.parametrize(("template", "first"), [("embedded", True), ("texts", False)])

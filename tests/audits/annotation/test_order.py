@@ -8,9 +8,11 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 
-from markedness.audits.annotation import evaluate, generate
+from markedness.audits.annotation import clean, evaluate, generate
 from markedness.audits.annotation.design.texts import texts_of_prompt
 from markedness.audits.annotation.estimators.order import order_effects
+from markedness.audits.annotation.examples import examples
+from markedness.records import Completion, Strict
 
 from .conftest import PARAMS, annotator, ask, prompts, tabled, units
 
@@ -81,6 +83,22 @@ def test_twins_are_in_one_request_or_in_different_ones_as_asked(twins: str, shar
     assert names["position"].between(1, 6).all() and set(names["answer_order"]) == {"yes first", "no first"}
     sizes = [len(texts_of_prompt(p.columns)) for p in prompts(_asked(twins=twins)) if p.columns["paradigm"] == "names"]
     assert sum(sizes) == 36 and max(sizes) <= 6
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_examples_of_requests_with_several_texts_are_the_texts_that_were_judged(answered: bool) -> None:
+    silent = Completion(text="I cannot say.", finish_reason="stop")
+    generations = ask(_asked(), annotator({}) if answered else lambda *_: silent)
+    features = tabled(generations)
+    made = examples(clean.clean(generations, clean.Params()), features, lambda _: pd.DataFrame(), Strict()).rows
+    assert ("position" in features["pairs"]) and made.empty is not answered
+    if not answered:
+        return
+    assert made["prompt"].str.fullmatch(r"Text \d+ of a list of \d+").all() and made["text"].ne("").all()
+    named = made[made["note"].str.startswith("hireable")]
+    names = named["note"].str.extract(r" for (.*?) \(")[0]
+    assert all(name in text for name, text in zip(names, named["text"], strict=True))
+    assert not named.empty
 
 
 def test_counterbalanced_questions_name_the_answers_in_both_orders() -> None:

@@ -13,6 +13,7 @@ from markedness.audits.base import EXAMPLE_COLUMNS, Examples, ResultTables
 from markedness.records import FeatureTables, Strict
 
 _KEYS = ["paradigm", "task", "group", "prompt_id", "pair", "iteration"]
+_ASKED = ["prompt", "position", "n_texts"]
 _POOL = 200
 """Pairs of a group whose texts are looked up."""
 
@@ -26,11 +27,10 @@ def examples(responses: pd.DataFrame, features: FeatureTables, tables: ResultTab
     pairs = pairs.sort_values("gap", ascending=False, kind="stable")
     widest = pairs.groupby("group", observed=True, sort=False).head(_POOL).reset_index(drop=True)
     keys = [key for key in _KEYS if key in widest and key in responses]
-    said = responses.drop_duplicates(keys)[
-        [*keys, *(name for name in ("prompt", "position", "n_texts") if name in responses)]
-    ]
+    said = responses.drop_duplicates(keys).reindex(columns=[*keys, *_ASKED])
+    widest = widest.drop(columns=_ASKED, errors="ignore")  # the position of a pair is the mean over its iterations
     left, right = (table.astype(dict.fromkeys(keys, "object")) for table in (widest, said))
-    rows = left.merge(right, "left", keys).reindex(columns=[*left.columns, "prompt", "position", "n_texts"])
+    rows = left.merge(right, "left", keys)
     rows["note"] = [_note(row) for row in rows.to_dict("records")]
     found = [_text(*cells) for cells in zip(rows["prompt"], rows["position"], rows["n_texts"], strict=True)]
     rows["prompt"], rows["text"] = (list(column) for column in zip(*found, strict=True)) if found else ([], [])
