@@ -45,3 +45,11 @@ def test_fit_topics_gives_a_text_without_content_words_no_topic(texts: list[str]
 
 def test_fit_topics_of_one_text_again_and_again_is_nothing_to_cluster() -> None:
     assert fit_topics(["love rum"] * 200, min_cluster_size=5) is None
+
+
+def test_what_umap_compiles_is_kept_for_the_next_process(texts: list[str]) -> None:
+    assert fit_topics(texts, min_cluster_size=8) is not None
+    from umap import umap_
+
+    for function in (umap_.smooth_knn_dist, umap_.compute_membership_strengths, umap_.fast_knn_indices):
+        assert function.stats.cache_path, function.__name__

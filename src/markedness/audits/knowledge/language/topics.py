@@ -6,6 +6,7 @@ Grootendorst, M. (2022). BERTopic: Neural topic modeling with a class-based TF-I
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -128,10 +129,25 @@ def _umap(n_texts: int, seed: int) -> Any:
     """BERTopic's own settings, with a seed; spectral starts fail on repeated texts, principal components do not."""
     from umap import UMAP
 
+    _keep_compiled()
     return UMAP(
         n_neighbors=min(15, n_texts - 1), n_components=5, min_dist=0.0, metric="cosine", init="pca", random_state=seed,
         n_jobs=1,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _keep_compiled() -> None:
+    """Have Numba keep what it compiles of UMAP beside UMAP's files, as it does where a function asks for it.
+
+    Without it each process compiles anew, which takes longer than all else that topics need.
+    """
+    from numba.core.dispatcher import Dispatcher
+
+    found = [module for name, module in sys.modules.items() if name.partition(".")[0] in ("umap", "pynndescent")]
+    for function in (value for module in found for value in vars(module).values()):
+        if isinstance(function, Dispatcher):
+            function.enable_caching()
 
 
 def _hdbscan(min_cluster_size: int) -> Any:
