@@ -12,6 +12,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export DO_NOT_TRACK := 1
+unexport PYTHONDONTWRITEBYTECODE  # a stage is a process: each would compile the sources anew
 
 .DEFAULT_GOAL := help
 .PHONY: help repro test lint check-machine ui docs replicate calibrate bench clean
