@@ -64,6 +64,27 @@ def test_stage_whose_params_are_edited_while_it_runs_fails_so_that_the_next_run_
         path.write_text(path.read_text(encoding="utf-8").replace(edit[1], edit[0]), encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("data/corpora/own/texts.csv", 1), ("data/stimuli/personas/mine.yaml", 1), ("data/stimuli/guise/mine.yaml", 0)],
+)
+def test_stage_whose_data_are_edited_while_it_runs_fails_so_that_the_next_run_repeats_it(
+    study: str, name: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path(study).parent / name
+    file.parent.mkdir(parents=True)
+    file.write_text("a\n", encoding="utf-8")
+
+    def stage(*arguments: Any) -> Counts:
+        file.write_text("a\nb\n", encoding="utf-8")
+        return Counts(requested=1, answered=1)
+
+    monkeypatch.setattr(pipeline, "stage", stage)
+    done = RUNNER.invoke(app, ["generate", "personas", "--model", "m", "--params", study])
+    assert done.exit_code == status
+    assert (f"{name} was edited while this stage ran" in str(done.exception)) == bool(status)
+
+
 COMMANDS = (
     "generate clean featurize evaluate fill run compare report track replicate names params corpora literature model"
 )

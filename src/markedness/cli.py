@@ -99,13 +99,12 @@ def _load(path: Path, audit: str | None = None, model: str | None = None, stages
 
 @contextmanager
 def _stage(name: str, path: Path, audit: str = "", model: str = "") -> Iterator[Params]:
-    """The params of one stage, which must be the same when it ends."""
-    from markedness import stale
+    """The params of one stage, which must be the same when it ends, as must its data."""
+    from markedness.stale import unedited
 
     loaded = _load(path, audit or None, model or None, [name])
-    stale.check_settings(loaded, audit)
-    yield loaded
-    stale.check_params(path, loaded.raw, audit, model)
+    with unedited(loaded, audit, model):
+        yield loaded
 
 
 def _run(name: str, audit: str, named: str, model: str, path: Path) -> None:

@@ -33,10 +33,10 @@ def resolve(params: ParamsFile = DEFAULT) -> None:
     """Write what each audit asks, once its size has filled in what its generate block leaves out: data/settings."""
     from markedness.params import load
     from markedness.pipeline import write_settings
-    from markedness.stale import check_params
+    from markedness.stale import unedited
     from markedness.studies import check_code
 
     loaded = load(params)
     check_code(loaded.root, "settings")
-    write_settings(loaded)
-    check_params(params, loaded.raw)
+    with unedited(loaded):
+        write_settings(loaded)

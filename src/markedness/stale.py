@@ -6,10 +6,12 @@ import glob
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import yaml
@@ -212,40 +214,55 @@ def _differing(changes: Mapping[str, Any]) -> Iterator[str]:
             yield name
 
 
-def check_params(path: Path, raw: Mapping[str, Any], audit: str = "", model: str = "") -> None:
-    """Refuse to end a stage whose params were edited while it ran.
+@contextmanager
+def unedited(params: Params, audit: str = "", model: str = "") -> Iterator[None]:
+    """Refuse to end a stage whose params, stimuli or texts were edited while it ran.
 
     DVC reads them when a stage has ended, and would name the later ones as those of what came out.
 
     Parameters
     ----------
-    path, raw
-        The params file, and what stood in it when the stage began.
+    params
+        As they stood when the stage began.
     audit, model
-        Of the stage; "" for a stage of the whole study, which reads everything.
+        Of the stage; "" for a stage of the whole study, which reads all of the params.
 
     Raises
     ------
     AuditError
-        When what the stage reads differs, or can no longer be read.
+        When what the stage reads differs, or can no longer be read; under `dvc repro` also where data/settings, on
+        which it depends, is of other params than it would read.
     """
+    path = params.path
+    if audit and "DVC_STAGE" in os.environ and not _asked_as_now(params, audit):
+        raise AuditError(
+            f"{path.name} was edited after data/settings/{audit}.yaml was made from it; run 'dvc repro' again"
+        )
+    before = _stamps(params.root, audit)
+    yield
     try:
-        same = _part(strict_yaml.read(path), audit, model) == _part(raw, audit, model)
+        same = _part(strict_yaml.read(path), audit, model) == _part(params.raw, audit, model)
     except (strict_yaml.YamlFileError, OSError):
         same = False
-    if not same:
+    changed = sorted(path.relative_to(params.root) for path, *_ in before ^ _stamps(params.root, audit))
+    if not same or changed:
+        what = path.name if not same else changed[0].as_posix()
         raise AuditError(
-            f"{path.name} was edited while this stage ran, and what came out is by the earlier text; run it again: "
+            f"{what} was edited while this stage ran, and what came out is by the earlier content; run it again: "
             "answers that were paid for are in the ledger"
         )
 
 
-def check_settings(params: Params, audit: str) -> None:
-    """Refuse to begin a stage of `dvc repro` that depends on data/settings of other params than it would read."""
-    if audit and "DVC_STAGE" in os.environ and not _asked_as_now(params, audit):
-        raise AuditError(
-            f"{params.path.name} was edited after data/settings/{audit}.yaml was made from it; run 'dvc repro' again"
-        )
+def _stamps(root: Path, audit: str) -> set[tuple[Path, int, int]]:
+    """The files of the study's own stimuli and texts that a stage of an audit may read, with size and time."""
+    places = [Store(root).stimuli_folder(audit), Store(root).corpora() / "own"] if audit else []
+    found = set()
+    for path in (path for place in places for path in place.rglob("*")):
+        with suppress(OSError):
+            about = path.stat()
+            if S_ISREG(about.st_mode):
+                found.add((path, about.st_size, about.st_mtime_ns))
+    return found
 
 
 def _part(raw: Mapping[str, Any], audit: str, model: str) -> object:

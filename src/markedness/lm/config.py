@@ -154,8 +154,8 @@ class TransformersModel(Budget):
     """Send messages through the tokenizer's chat template instead of continuing a text."""
     trust_remote_code: bool = False
     dtype_text: Literal["float32", "bfloat16", "float16", "float64"] = "bfloat16"
-    """bfloat16 is faster than float32 on a GPU and on a CPU that has it, and slower on one that has not; a text may change
-    with the batch it is drawn in."""
+    """bfloat16 is faster than float32 on a GPU and on a CPU that has it, and slower on others; a text may change with
+    the batch it is drawn in."""
     dtype_scores: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
     device: str = "cpu"
     batch_size: int = Field(default=64, ge=1)
