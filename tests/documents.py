@@ -40,7 +40,7 @@ NOT_RUN = {"make test": "it is what runs these tests"}
 
 READER = {
     "DVC_NO_ANALYTICS": "1", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1", "DVC_PAGER": "cat",
-    "COLUMNS": "120",
+    "COLUMNS": "120", "PYTHONDONTWRITEBYTECODE": "",
     "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "reader", "GIT_COMMITTER_NAME": "reader",
     "GIT_AUTHOR_EMAIL": "reader@localhost", "GIT_COMMITTER_EMAIL": "reader@localhost",
 }  # fmt: skip

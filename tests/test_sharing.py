@@ -129,3 +129,11 @@ def test_an_edited_guise_estimator_reruns_guise_evaluate_and_compare_alone(study
     # Report and track follow evaluate anyway; they order the texts they show by the estimator.
     assert {stage.split("-")[0] for stage in changed} <= {"evaluate@guise", "compare", "report", "track"}
     assert "compare" in changed
+
+
+def test_what_python_compiles_beside_the_sources_reruns_nothing(study: Study, tmp_path: Path) -> None:
+    copy = study.copy(tmp_path / "study")
+    for folder in {path.parent for path in (copy.folder / "src").rglob("*.py")}:
+        (folder / "__pycache__").mkdir(exist_ok=True)
+        (folder / "__pycache__" / "module.cpython-399.pyc").write_bytes(b"of another machine")
+    assert "Data and pipelines are up to date" in copy.sh("dvc status")

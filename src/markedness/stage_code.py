@@ -24,6 +24,8 @@ from markedness.plugins import registered
 
 PACKAGE = Path(__file__).parent
 NAME = "markedness"
+COMPILED = "__pycache__"
+"""A folder that Python writes beside the sources, other on each machine."""
 
 # stage -> the function that runs it, and the modules of an audit that it calls by name
 STAGES = {
@@ -140,7 +142,7 @@ def data_files(file: Path) -> tuple[Path, ...]:
         if not node.value or len(node.value) > 80 or not node.value.replace("/", "").replace(".", "").isidentifier():
             continue
         place = file.parent / node.value
-        if place.suffix != ".py" and place.exists() and not (place.is_dir() and any(place.rglob("*.py"))):
+        if place.suffix != ".py" and place.name != COMPILED and place.exists() and not (place.is_dir() and any(place.rglob("*.py"))):
             found.append(place)
     return tuple(found)
 
@@ -226,6 +228,6 @@ def _foreign(group: str, name: str) -> dict[str, Path]:
 def _digests(place: str, path: Path) -> tuple[tuple[str, str], ...]:
     """(name, hash) of a file, or of every file of a folder."""
     if path.is_dir():
-        inside = [file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+        inside = [file for file in path.rglob("*") if file.is_file() and COMPILED not in file.parts]
         return tuple(pair for file in inside for pair in _digests(f"{place}/{file.relative_to(path).as_posix()}", file))
     return ((place, hashlib.sha256(path.read_bytes()).hexdigest()),)
