@@ -142,7 +142,9 @@ def data_files(file: Path) -> tuple[Path, ...]:
         if not node.value or len(node.value) > 80 or not node.value.replace("/", "").replace(".", "").isidentifier():
             continue
         place = file.parent / node.value
-        if place.suffix != ".py" and place.name != COMPILED and place.exists() and not (place.is_dir() and any(place.rglob("*.py"))):
+        if place.suffix == ".py" or place.name == COMPILED or (place.is_dir() and any(place.rglob("*.py"))):
+            continue
+        if place.exists():
             found.append(place)
     return tuple(found)
 
