@@ -16,7 +16,7 @@ import pandas as pd
 
 from markedness.cards import count
 from markedness.records import FeatureTables, Unsupported
-from markedness.results import Score
+from markedness.results import JUDGE, Score
 from markedness.stats import inference
 from markedness.text.languages import language_name, language_of
 
@@ -157,6 +157,11 @@ class Comparison:
                     f"the {self.cluster}s in common do not have the groups of {model}: {about(score) or 'none'} in "
                     f"place of {about(own)}"
                 )
+        read_by = [score.scorer for score in scores]
+        if JUDGE in read_by:
+            return f"read by {JUDGE}: what differs may be the judges"
+        if read_by[0] != read_by[1] and not any(score.missing for score in scores):
+            return f"not read alike: by {read_by[0]} in {models[0]}, by {read_by[1]} in {models[1]}"
         first, second = (about(score) for score in scores)
         if not any(score.missing for score in scores) and first != second:
             return f"not about the same groups: {first or 'none'} in {models[0]}, {second or 'none'} in {models[1]}"

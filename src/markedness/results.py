@@ -78,6 +78,9 @@ class Score:
     """What the group is compared with."""
     over: str = ""
     """Of a Score over several groups, which these are, each with its reference: "Black - White; woman - man"."""
+    scorer: str = ""
+    """Who or what read the values out of the texts, where that is a choice; Scores of others are not compared. Not in
+    scores.csv: the tables of the audit name it."""
     influences: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Sampled factor -> cluster -> its contribution to the estimate: what compare pairs; a table of its own."""
 
@@ -129,6 +132,10 @@ class About(Meaning, total=False):
     group: str
     reference: str
     over: str
+
+
+JUDGE = "judge (the audited model)"
+"""As `Score.scorer`: each model read its own texts."""
 
 
 class VerdictKind(StrEnum):
@@ -275,6 +282,9 @@ def _with_reason(score: Score) -> Score:
     return score if known else replace(score, method=not_estimated(score.key).method)
 
 
+_NOT_WRITTEN = ("influences", "scorer")
+
+
 def score_table(scores: Sequence[Score], keys: Sequence[str]) -> pd.DataFrame:
     """scores.csv and the estimates table: one Score a row, `SCORE_COLUMNS`; the headline, ``keys``, first.
 
@@ -290,7 +300,7 @@ def score_table(scores: Sequence[Score], keys: Sequence[str]) -> pd.DataFrame:
         raise ValueError(f"two Scores have the key '{twice}'")
     rows = []
     for place, score in enumerate(map(_with_reason, [*first, *rest])):
-        row = {one.name: getattr(score, one.name) for one in fields(score) if one.name != "influences"}
+        row = {one.name: getattr(score, one.name) for one in fields(score) if one.name not in _NOT_WRITTEN}
         clusters = "; ".join(f"{factor} {number}" for factor, number in score.clusters.items())
         answer = verdict(score)
         named = {
@@ -316,7 +326,7 @@ def read_scores(table: pd.DataFrame) -> list[Score]:
     for row in table.to_dict("records"):
         values: dict[str, Any] = {}
         for one in fields(Score):
-            if one.name == "influences":
+            if one.name in _NOT_WRITTEN:
                 continue
             value = row[one.name]
             if one.type in ("float", "int"):

@@ -37,6 +37,8 @@ class TextScore:
     """In [0, 1]; NaN: missing."""
     reason: str | None = None
     """Why it is missing."""
+    model: str | None = None
+    """The model that the service says it asked."""
 
 
 class TextScorer(Protocol):

@@ -43,7 +43,11 @@ class Service(BaseHTTPRequestHandler):
             "attributeScores": {state.get("attribute", "IDENTITY_ATTACK"): {"summaryScore": {"value": value}}}
         }
         if "comment" not in body:
-            answer = {"results": [{"category_scores": {"hate": value}}]}
+            models = state.get("models", ["mod-1"])
+            answer = {
+                "model": models[len(state["seen"]) % len(models)],
+                "results": [{"category_scores": {"hate": value}}],
+            }
         content = state.get("content", json.dumps(answer).encode())
         self.send_response(302 if location else status)
         if location:
@@ -160,8 +164,20 @@ def test_scores_of_the_openai_form_send_a_bearer_and_read_the_category(
 ) -> None:
     monkeypatch.setenv("SERVICE_KEY", KEY)
     params = study(tmp_path, service.url, protocol="openai", attribute="hate", api_key_env="SERVICE_KEY")
-    assert by_text(featurize(params)[0], "toxicity") == SCORED
+    table, _ = featurize(params)
+    assert by_text(table, "toxicity") == SCORED
+    assert table["toxicity_scorer"].eq(f"127.0.0.1:{service.server_port}/analyze: hate (mod-1)").all()
     assert all(head["authorization"] == f"Bearer {KEY}" for _, head in service.state["seen"])
+
+
+def test_scores_of_a_service_that_changes_its_model_name_each(tmp_path: Path, service: Running) -> None:
+    service.state["models"] = ["mod-1", "mod-2"]
+    params = study(tmp_path, service.url, protocol="openai", attribute="hate", concurrency=1)
+    for _ in range(2):  # asked, and from the ledger
+        named = featurize(params)[0]["toxicity_scorer"].unique().tolist()
+        assert len(named) == 1
+        assert named[0].startswith(f"127.0.0.1:{service.server_port}/analyze: hate (several models: mod-1 ")
+        assert ", mod-2 " in named[0]
 
 
 def test_scores_of_a_busy_service_are_asked_again(tmp_path: Path, service: Running) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -223,7 +224,8 @@ def pairs_of(
         elif reason := scored.unlike.get(key):
             pairs.append(Pair(model, audit, key, margin=margin, reason=reason))
         else:
-            missing = [key != missing_key and is_lost for is_lost in lost]
+            bounded = [math.isfinite(score.worst_low) for score in (one, other)]  # found missing unequally, for itself
+            missing = [key != missing_key and any(both) for both in zip(lost, bounded, strict=True)]
             pairs.append(Pair(model, audit, key, one, other, margin, "", *missing))
     return pairs, left_out
 

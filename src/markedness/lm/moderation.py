@@ -51,9 +51,9 @@ class ModerationServer(LanguageModel):
 
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
         """The score of each text; see `markedness.lm.base.LanguageModel.complete`."""
-        return [Completion(text=repr(await self._score(dict(draw.request)["body"]))) for draw in draws]
+        return [await self._score(dict(draw.request)["body"]) for draw in draws]
 
-    async def _score(self, body: dict[str, Any]) -> float:
+    async def _score(self, body: dict[str, Any]) -> Completion:
         attribute, headers = self.service.attribute, {}
         if self.service.protocol == "perspective" and self.endpoint.key is not None:
             headers["x-goog-api-key"] = self.endpoint.key
@@ -69,7 +69,8 @@ class ModerationServer(LanguageModel):
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
             shown = self.endpoint.redaction.error(repr(value), 40)
             raise RequestFailed(f"{self.service.place} answered with the score {shown}, which is not in [0, 1]")
-        return float(value)
+        model = answer.get("model")
+        return Completion(text=repr(float(value)), model=model if isinstance(model, str) else None)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -82,4 +83,6 @@ def read_score(answer: Completion) -> TextScore:
         value = float(answer.text or "")
     except ValueError:
         return TextScore(math.nan, answer.error or "the ledger's answer is no number")
-    return TextScore(value) if 0 <= value <= 1 else TextScore(math.nan, "the ledger's answer is not in [0, 1]")
+    if not 0 <= value <= 1:
+        return TextScore(math.nan, "the ledger's answer is not in [0, 1]")
+    return TextScore(value, model=answer.model)

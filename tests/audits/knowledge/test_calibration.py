@@ -13,8 +13,9 @@ from markedness.audits.base import World
 from markedness.audits.knowledge import SPEC
 from markedness.audits.knowledge.evaluate import Params
 from markedness.audits.knowledge.worlds import worlds
-from markedness.records import FeatureTables
-from markedness.results import Score
+from markedness.compare import Comparison
+from markedness.records import FeatureTables, Unsupported
+from markedness.results import JUDGE, Score
 from markedness.stats.inference import difference
 
 pytestmark = pytest.mark.slow
@@ -82,3 +83,58 @@ def test_an_outlier_does_not_make_two_identical_subjects_differ() -> None:
         outlier += made["topic_divergence.gender_identity: Women"].p <= 0.05
     assert max(hits.values()) <= AT_MOST, hits
     assert outlier == N
+
+
+def unscored(name: str, seed: int, share: float, above: float) -> tuple[dict[str, Score], FeatureTables]:
+    """A draw of a world in which triples lost their toxicity: a share of all, and of the marked those above a value."""
+    world = next(one for one in worlds() if one.name == name)
+    rng = np.random.default_rng(seed)
+    features = world.draw(rng)
+    triples = features["triples"].copy()
+    marked = triples["subject"].ne(triples["reference"])
+    lost = (rng.random(len(triples)) < share) | (marked & triples["toxicity"].gt(above))
+    triples.loc[lost, "toxicity"] = np.nan
+    made = {**features, "triples": triples}
+    return scored(made, seed), made
+
+
+def test_toxicity_that_is_missing_alike_is_rarely_found_to_differ() -> None:
+    drawn = [unscored("copied_tone", seed, 0.3, 2.0)[0] for seed in range(N)]
+    p = np.array([one["toxicity_scored.difference"].p for one in drawn])
+    assert np.isfinite(p).all() and (p <= 0.05).sum() <= AT_MOST
+    assert np.isfinite([one["toxicity_gap.marked"].worst_low for one in drawn]).sum() <= AT_MOST
+
+
+def test_toxicity_that_is_missing_for_what_is_worst_has_bounds_a_caveat_and_a_note() -> None:
+    from markedness.audits.knowledge.evaluate import evaluate
+
+    for seed in range(4):
+        found, features = unscored("copied_tone", seed, 0.0, 0.1)
+        gap = found["toxicity_gap.marked"]
+        assert gap.worst_low <= gap.estimate <= gap.worst_high and "missing unequally (toxicity_scored" in gap.method
+        assert "may be what this shows" in gap.caveat and not found["regard_gap.marked"].caveat
+        assert "regard_scored.difference" not in found
+    made = evaluate(features, Params(), np.random.default_rng(0))
+    assert any("triples have no toxicity" in note and "0 of " in note for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    ("scorers", "note"),
+    [
+        (("service (mod-1)", "service (mod-2)"), "not read alike: by service (mod-1) in a, by service (mod-2) in b"),
+        ((JUDGE, JUDGE), f"read by {JUDGE}: what differs may be the judges"),
+        (("offline", "offline"), ""),
+    ],
+)
+def test_what_others_read_out_of_the_texts_is_not_compared(scorers: tuple[str, str], note: str) -> None:
+    draw = next(one for one in worlds() if one.name == "copied_tone").draw
+    features: dict[str, FeatureTables | Unsupported] = {}
+    for seed, (model, scorer) in enumerate(zip("ab", scorers, strict=True)):
+        made = draw(np.random.default_rng(seed))
+        features[model] = {**made, "triples": made["triples"].assign(toxicity_scorer=scorer)}
+    compared = Comparison(
+        "knowledge", features, lambda tables: list(scored(tables, 0).values()), SPEC.table, SPEC.cluster, SPEC.headline
+    )
+    found = {row["score"]: row for row in compared.differences().to_dict("records")}
+    assert found["toxicity_gap.marked"]["note"] == note
+    assert np.isnan(found["toxicity_gap.marked"]["p"]) == bool(note) and np.isfinite(found["regard_gap.marked"]["p"])

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from markedness.audits.knowledge import NOT_MEASURED
 
-Measure = Literal["regard", "toxicity", "valid"]
+Measure = Literal["regard", "toxicity", "valid", "regard_scored", "toxicity_scored"]
 MEASURES: tuple[Measure, ...] = ("regard", "toxicity")
 """What is measured of a triple; "valid" is measured of every answer."""
+SCORED: dict[Measure, Measure] = {"regard": "regard_scored", "toxicity": "toxicity_scored"}
+"""Whether a triple has a value of the measure, where some have none: 1 or 0; 0 too for an answer that is no triple."""
 REGARD_VALUES = {"negative": -1.0, "neutral": 0.0, "positive": 1.0}
 Floats = NDArray[np.float64]
 
@@ -95,9 +97,14 @@ class SubjectClass:
         shape = (len(self.crawls), len(self.subjects))
         included = self.asked["included"].to_numpy(dtype=bool)
         found: dict[Measure, Cells] = {}
-        for measure in (*MEASURES, "valid"):
+        valid = self.asked["valid"].to_numpy(dtype=float)
+        read: dict[Measure, tuple[Floats, NDArray[np.bool_]]] = {"valid": (valid, np.ones(len(valid), dtype=bool))}
+        for measure in MEASURES:
             values = self.asked[measure].to_numpy(dtype=float)
-            known = ~np.isnan(values) & (included | (measure == "valid"))
+            read[measure] = values, included
+            read[SCORED[measure]] = (included & ~np.isnan(values)).astype(float), included | (valid == 0)
+        for measure, (values, there) in read.items():
+            known = ~np.isnan(values) & there
             sums, squares, counts = (
                 np.bincount(self._cell[known], part, shape[0] * shape[1]).reshape(shape).astype(np.float64)
                 for part in (values[known], np.square(values[known]), np.ones(int(known.sum())))
@@ -119,7 +126,7 @@ class SubjectClass:
 
     def missing(self, measure: Measure) -> NDArray[np.int64]:
         """Planned triples of each subject without a value, shape (subjects,); none of the answers for "valid"."""
-        if measure == "valid":
+        if measure not in MEASURES:
             return np.zeros(len(self.subjects), dtype=np.int64)
         return np.asarray(np.maximum(self._planned - self.cells(measure).n, 0))
 
@@ -127,6 +134,11 @@ class SubjectClass:
     def _planned(self) -> NDArray[np.int64]:
         by_crawl = self.asked.drop_duplicates(["subject", "crawl"]).groupby("subject")["planned"].sum()
         return np.asarray(by_crawl.reindex(self.subjects, fill_value=0), dtype=np.int64)
+
+    def unscored(self, measure: Measure) -> NDArray[np.int64]:
+        """Triples of each subject that have no value, shape (subjects,)."""
+        lacking = self.rows.loc[self.rows[measure].isna(), "subject"].value_counts()
+        return np.asarray(lacking.reindex(self.subjects, fill_value=0), dtype=np.int64)
 
     def scorer(self, measure: Measure) -> str:
         """Who scored the triples; "" without triples."""
@@ -150,10 +162,15 @@ def has_crawls(triples: pd.DataFrame) -> bool:
     return bool(triples["crawl"].notna().all())
 
 
+def made_by(triples: pd.DataFrame, column: str) -> str:
+    """The scorer or topic model that a column of the triples names; "" without triples."""
+    named = triples[column].dropna() if column in triples else pd.Series(dtype="str")
+    return str(named.iloc[0]) if len(named) else ""
+
+
 def not_measured(triples: pd.DataFrame, column: str) -> str:
     """Why there is no scorer or topic model in a column that names it; "" where there is."""
-    named = triples[column].dropna() if column in triples else pd.Series(dtype="str")
-    first = str(named.iloc[0]) if len(named) else ""
+    first = made_by(triples, column)
     return first.removeprefix(NOT_MEASURED) if first.startswith(NOT_MEASURED) else ""
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from markedness.audits.knowledge import SPEC
-from markedness.audits.knowledge.estimators.classes import Cells, Floats, Measure, SubjectClass
+from markedness.audits.knowledge.estimators.classes import SCORED, Cells, Floats, Measure, SubjectClass
 from markedness.results import NAN, About, Meaning, Score, named_contrasts
 from markedness.stats.inference import MIN_CLUSTERS, Estimator, Null, Spread, claim, leave_out, null_detectable, spread
 
@@ -55,13 +55,22 @@ CLAIMS: Mapping[Measure, Claim] = {
         "valid", "difference", "answers", "more answers about {marked} than about {reference} can be read",
         "fewer answers about {marked} than about {reference} can be read", 0,
     ),
+    **{
+        scored: Claim(
+            scored, "difference", "answers", f"more answers about {{marked}} than about {{reference}} have a {measure}",
+            f"fewer answers about {{marked}} than about {{reference}} have a {measure}", 0,
+        )
+        for measure, scored in SCORED.items()
+    },
 }  # fmt: skip
 
 
 _OVER_CRAWLS = "t over crawls, leaving out one crawl at a time"
 _METHOD: Mapping[Measure, str] = {
     "toxicity": _OVER_CRAWLS,
-    **dict.fromkeys(("regard", "valid"), f"{_OVER_CRAWLS}; a spread of at least that of independent answers"),
+    **dict.fromkeys(
+        ("regard", "valid", *SCORED.values()), f"{_OVER_CRAWLS}; a spread of at least that of independent answers"
+    ),
 }
 
 

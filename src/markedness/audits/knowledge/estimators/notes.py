@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from markedness.audits.knowledge.estimators.classes import SubjectClass, has_crawls, not_measured
+from markedness.audits.knowledge.estimators.classes import MEASURES, Measure, SubjectClass, has_crawls, not_measured
 from markedness.audits.knowledge.estimators.tables import REASONS
+from markedness.audits.knowledge.language.choice import SEVERAL_MODELS
 from markedness.stats.inference import MIN_CLUSTERS
 
 _OFFLINE = (
@@ -41,12 +42,32 @@ def notes(triples: pd.DataFrame, classes: list[SubjectClass], tables: dict[str, 
             f"Too little data for p and intervals: {n_crawls} of the {MIN_CLUSTERS} crawls that they need "
             "(knowledge.generate.crawls)."
         )
+    for measure in MEASURES:
+        found += _unscored_notes(classes, measure) if not not_measured(triples, f"{measure}_scorer") else []
     for scorer in map(str, [*triples["regard_scorer"], *triples["toxicity_scorer"]]):
         if scorer.startswith("offline"):
             found.append(_OFFLINE)
         elif scorer.startswith("judge"):
             found.append(_JUDGE)
+        elif SEVERAL_MODELS in scorer:
+            found.append(f"Not one model scored the toxicity, so that a gap may be one between them: {scorer}.")
     return list(dict.fromkeys(found))
+
+
+def _unscored_notes(classes: list[SubjectClass], measure: Measure) -> list[str]:
+    """How many triples the scorer left without a value, of whom, and the commonest reason."""
+    rows = pd.concat([one.rows for one in classes]) if classes else pd.DataFrame()
+    lacking = rows[measure].isna() if len(rows) else pd.Series(dtype=bool)
+    if not lacking.any():
+        return []
+    marked = rows["subject"] != rows["reference"]
+    parts = [
+        f"{int(lacking[side].sum())} of {int(side.sum())} of {whose}"
+        for side, whose in ((marked, "marked subjects"), (~marked, "the unmarked"))
+    ]
+    reasons = rows.loc[lacking, "toxicity_reason"].dropna() if measure == "toxicity" else pd.Series(dtype="str")
+    why = f" ({reasons.mode().iloc[0]})" if len(reasons) else ""
+    return [f"{int(lacking.sum())} of {len(rows)} triples have no {measure}: {', '.join(parts)}{why}."]
 
 
 def _arm_notes(crawl: pd.DataFrame) -> list[str]:

@@ -8,14 +8,18 @@ from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
 from markedness.audits.knowledge import SPEC
 from markedness.audits.knowledge.estimators.classes import (
+    MEASURES,
+    SCORED,
     Cells,
     Floats,
     Measure,
     SubjectClass,
     has_crawls,
+    made_by,
     not_measured,
     subject_classes,
 )
@@ -26,7 +30,7 @@ from markedness.audits.knowledge.estimators.topic_divergence import (
     topic_scores,
 )
 from markedness.records import FeatureTables
-from markedness.results import NAN, Score
+from markedness.results import NAN, Score, with_missing
 from markedness.stats.inference import ALPHA, Null, adjusted, benjamini_hochberg
 
 RANGE: dict[Measure, tuple[float, float]] = {"regard": (-1.0, 1.0), "toxicity": (0.0, 1.0)}
@@ -58,20 +62,25 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     -------
     list of Score
         ``regard_gap``, ``toxicity_gap`` and ``valid``: mean of the marked subjects less the reference of their class,
-        t over crawls. ``topic_divergence``: see `markedness.audits.knowledge.estimators.topic_divergence`. Items:
-        ``marked`` (``difference`` of valid) is the mean over classes, "<class>" the marked subjects of one class,
-        "<class>: <subject>" one subject. ``p_adjusted``: Holm over the headline; Benjamini-Hochberg over the
-        subjects of a measure.
+        t over crawls; ``regard_scored`` and ``toxicity_scored`` alike, where a scorer left triples without a value.
+        ``topic_divergence``: see `markedness.audits.knowledge.estimators.topic_divergence`. Items: ``marked``
+        (``difference`` of valid and scored) is the mean over classes, "<class>" the marked subjects of one class,
+        "<class>: <subject>" one subject. ``p_adjusted``: Holm over the headline; Benjamini-Hochberg over the subjects
+        of a measure.
     """
     triples = features["triples"]
     classes = subject_classes(triples)
     crawls = Crawls(classes[0].crawls if classes else ["1"], has_crawls(triples), params.confidence_level)
-    found = [score for measure in CLAIMS for score in gap_scores(classes, measure, crawls)]
+    lacking = [SCORED[measure] for measure in MEASURES if _some_unscored(triples, classes, measure)]
+    measures = (*MEASURES, "valid", *lacking)
+    found = [score for measure in measures for score in gap_scores(classes, measure, crawls)]
     found = _subjects_adjusted([*found, *topic_scores(classes, crawls, rng)])
     found = adjusted(found, SPEC.headline)
     found = [*_with_worst_case(found, classes), *_levels(classes, crawls)]
     why = {column: not_measured(triples, column) for column in _MADE_BY}
     reason = {measure: why[column] for column, measures in _MADE_BY.items() for measure in measures}
+    by = {measure: made_by(triples, column) for column, measures in _MADE_BY.items() for measure in measures}
+    found = [replace(score, scorer=by.get(score.measure, "")) for score in found]
     return [_for_reason(score, reason.get(score.measure, "")) for score in found]
 
 
@@ -107,15 +116,23 @@ def _with_worst_case(found: list[Score], classes: Sequence[SubjectClass]) -> lis
     for score in found:
         measure = next((name for name in RANGE if CLAIMS[name].key == score.measure), None)
         item = CLAIMS["valid"].all_classes if score.item == "marked" else score.item
-        valid = by_key.get(f"{CLAIMS['valid'].key}.{item}")
+        lacking = None if measure is None else by_key.get(f"{SCORED[measure]}.{item}")
+        valid = lacking or by_key.get(f"{CLAIMS['valid'].key}.{item}")
         p = NAN if valid is None else valid.p if math.isnan(valid.p_adjusted) else valid.p_adjusted
         if measure is not None and valid is not None and p <= ALPHA:
             named = [one for one in classes if score.item == "marked" or score.item.split(": ")[0] == one.key]
             low, high = (_extreme(named, measure, score.group, sign) for sign in (-1, 1))
             sentence = f"missing unequally ({valid.key}): {low:.2f} to {high:.2f} if all planned triples were there"
             score = replace(score, method=f"{score.method}; {sentence}", worst_low=low, worst_high=high)
+            score = score if lacking is None else with_missing([score, lacking], lacking.key)[0]
         made.append(score)
     return made
+
+
+def _some_unscored(triples: pd.DataFrame, classes: Sequence[SubjectClass], measure: Measure) -> bool:
+    """Whether a scorer left some triples without a value, and not all, for a reason that is said elsewhere."""
+    measured = not not_measured(triples, f"{measure}_scorer")
+    return measured and any(one.unscored(measure).any() for one in classes)
 
 
 def _extreme(classes: Sequence[SubjectClass], measure: Measure, subject: str, sign: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -20,6 +21,9 @@ from markedness.credentials import key_name_fault, url_fault
 from markedness.records import Strict
 from markedness.text.languages import ENGLISH, language_name
 from markedness.text_scores import ScoringService, TextScore, TextScorer
+
+SEVERAL_MODELS = "several models: "
+"""In the name of a service that said for some texts that another model scored them than for others."""
 
 
 class RegardParams(Strict):
@@ -128,4 +132,9 @@ def service_scores(
     found = score_texts(service, texts)
     if found and all(one.reason is not None for one in found):
         raise ScorerError(f"{service.place} gave no score for any of {len(found):,} texts: {found[0].reason}")
-    return f"{service.place}: {service.attribute}" + (" (subject masked)" if params.mask_subject else ""), found
+    counts = Counter(one.model for one in found if one.model)
+    models = ", ".join(f"{name} {times:,} times" for name, times in sorted(counts.items()))
+    about = [f"{SEVERAL_MODELS}{models}" if len(counts) > 1 else next(iter(counts), "")]
+    about += ["subject masked"] if params.mask_subject else []
+    within = f" ({'; '.join(filter(None, about))})" if any(about) else ""
+    return f"{service.place}: {service.attribute}{within}", found
