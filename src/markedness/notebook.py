@@ -161,7 +161,7 @@ def load_study(path: str | Path = ".") -> Study:
     store = Store(loaded.root)
     pages = Pages(
         store, loaded.audits, {name: loaded.model(name) for name in loaded.run},
-        {audit: audits.spec(audit).card for audit in loaded.audits},
+        {audit: audits.spec(audit).card for audit in loaded.audits}, levels=loaded.levels,
     )  # fmt: skip
     noted(loaded, pages.results)
     found = {key: result_of(result) for key, result in pages.results.items()}

@@ -96,6 +96,12 @@ class Params:
         """Params of one stage of one audit; those of a model that is asked otherwise, where it is named."""
         return self.stages.get((audit, f"{name}@{model}"), self.stages[audit, name])
 
+    @property
+    def levels(self) -> dict[str, float]:
+        """Audit -> confidence level of its intervals, where its evaluate has one."""
+        found = ((audit, getattr(self.stage(audit, "evaluate"), "confidence_level", None)) for audit in self.audits)
+        return {audit: level for audit, level in found if level is not None}
+
     def language(self, audit: str) -> str:
         """The language that an audit is asked in."""
         return self.languages.get(audit, "en")

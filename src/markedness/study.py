@@ -228,7 +228,7 @@ def report(params: Params, say: Report = tell) -> None:
     pages = Pages(
         Store(params.root), params.audits, {name: params.model(name) for name in params.run},
         {audit: audits.spec(audit).card for audit in params.audits}, params.report.table_rows,
-        params.report.examples, params.compare.confidence_level,
+        params.report.examples, params.levels,
         {audit: str(size) for audit, size in params.sizes.items() if size.name}, partial(examples, params),
     )  # fmt: skip
     for (audit, _), sentence in noted(params, pages.results).items():

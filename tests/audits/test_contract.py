@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -198,6 +199,14 @@ def test_planted_headline_answers_in_sentences_that_name_the_direction(study: St
         # what is one-sided claims nothing of the other side, and more of it is worse
         assert score.negative or score.worse == 1 or score.key == study.spec.missing_key, score.key
     assert any(verdict(score).kind is VerdictKind.FOUND for score in tested)
+
+
+def test_intervals_of_another_level_are_nowhere_said_to_be_of_95_percent(study: Study) -> None:
+    params = study.params.stage(study.audit, "evaluate").model_copy(update={"confidence_level": 0.5})
+    made = study.spec.evaluate(study.features(), params, np.random.default_rng(3))
+    said = [chart.to_json() for chart in made.figures.values()]
+    said += [*made.notes, *(verdict(score).sentence + score.method for score in made.scores)]
+    assert said and not [text for text in said if re.search(r"95 ?%[\w ]* interval", text)]
 
 
 def test_scores_alone_are_those_of_the_evaluation(study: Study) -> None:

@@ -129,6 +129,13 @@ def test_index_links_every_card_and_shows_comparisons(pages: Pages) -> None:
     assert "not run" in elements.text
 
 
+def test_pages_name_the_level_of_the_intervals_of_each_audit(pages: Pages) -> None:
+    known = Pages(pages.store, pages.audits, pages.models, pages.cards, levels={"personas": 0.5})
+    assert "Estimate and interval (50%)" in index_page(known) and "95%" not in index_page(known)
+    assert "50%" in Elements(model_page(known, "tiny")).text
+    assert "personas 50%, guise 90%" in index_page(replace(known, levels={"personas": 0.5, "guise": 0.9}))
+
+
 def test_long_table_embeds_its_first_rows_and_links_the_rest(pages: Pages) -> None:
     shorter = Pages(pages.store, pages.audits, pages.models, pages.cards, table_rows=20)
     page = model_page(shorter, "tiny")

@@ -10,7 +10,7 @@ import pandas as pd
 from markedness.cards import label, words
 from markedness.reporting.answers import MARKS, direction, mark, model_answers
 from markedness.reporting.embed import embed, figure
-from markedness.reporting.pages import Pages, commit_of, facts, lead, score_of
+from markedness.reporting.pages import Pages, commit_of, facts, lead, levels, score_of
 from markedness.reporting.render import render
 
 
@@ -32,7 +32,7 @@ def index_page(pages: Pages) -> str:
         audits.append({"card": card, "rows": rows})
     models = [{"name": m, "href": f"{m}.html", "lead": lead(pages, m), "facts": facts(pages, m)} for m in pages.models]
     return render(
-        "index.html.j2", data=data, models=models, audits=audits, level=f"{pages.confidence_level:.0%}",
+        "index.html.j2", data=data, models=models, audits=audits, level=levels(pages),
         compared=_compared(pages, data), commit=commit_of(pages), marks=[(*MARKS[kind], str(kind)) for kind in MARKS],
     )  # fmt: skip
 

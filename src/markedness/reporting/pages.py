@@ -32,7 +32,8 @@ class Pages:
     """Rows of a table on a page; the CSV has all."""
     examples: int = 4
     """Example texts per group."""
-    confidence_level: float = 0.95
+    levels: Mapping[str, float] = field(default_factory=dict)
+    """Audit -> confidence level of its intervals, where it has one."""
     sizes: Mapping[str, str] = field(default_factory=dict)
     """Audit -> how much is asked: "size quick but for samples"."""
     find_examples: Callable[[str, str], Examples | None] = lambda audit, model: None
@@ -110,6 +111,8 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
         )
     if others := answered_by(pages, model):
         facts.append(("Warning", others))
+    if intervals := levels(pages):
+        facts.append(("Intervals", intervals))
     facts += [("Asked", sentence) for sentence in asked] or [("Asked", "nothing yet")]
     return facts
 
@@ -129,6 +132,14 @@ def answered_by(pages: Pages, model: str) -> str:
     return (
         f"Different weights or servers answered as this one model: {said}. Run again what is older (dvc repro --force)."
     )
+
+
+def levels(pages: Pages) -> str:
+    """Confidence level of the intervals, of each audit where they are not the same; "" where none is known."""
+    known = {audit: f"{100 * level:.4g}%" for audit, level in pages.levels.items()}
+    if len(set(known.values())) < 2:
+        return next(iter(known.values()), "")
+    return ", ".join(f"{audit} {level}" for audit, level in known.items())
 
 
 def score_of(pages: Pages, audit: str, model: str, key: str) -> Score | None:

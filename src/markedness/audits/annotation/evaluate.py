@@ -56,7 +56,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         scores=[_with_caveat(score, caveats) for score in scores.scores(features, params, rng)],
         tables={"gaps": gaps, "dialect_gaps": of_dialect, "missing": missing, "significant": significant}
         | ({"order": order} if len(order) else {}),
-        figures=figures.figures(gaps, of_dialect, missing),
+        figures=figures.figures(gaps, of_dialect, missing, level),
         notes=list(notes(gaps, of_dialect, missing, ungrouped, 1 - level)),
     )
 

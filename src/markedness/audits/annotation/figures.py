@@ -11,19 +11,21 @@ MAX_TASKS = 60
 """Tasks drawn per group, those with the largest gaps first."""
 
 
-def figures(gaps: pd.DataFrame, dialect_gaps: pd.DataFrame, missing: pd.DataFrame) -> dict[str, Any]:
+def figures(
+    gaps: pd.DataFrame, dialect_gaps: pd.DataFrame, missing: pd.DataFrame, confidence_level: float
+) -> dict[str, Any]:
     """File stem -> chart; a table without rows has none."""
     made = {}
     if gaps["gap"].notna().any():
-        made["gaps"] = _name_gaps(gaps)
+        made["gaps"] = _name_gaps(gaps, confidence_level)
     if dialect_gaps["gap"].notna().any():
-        made["dialect_gaps"] = _dialect_bars(dialect_gaps)
+        made["dialect_gaps"] = _dialect_bars(dialect_gaps, confidence_level)
     if missing["rate"].gt(0).any():
         made["missing"] = _missing_bars(missing)
     return made
 
 
-def _name_gaps(gaps: pd.DataFrame) -> Any:
+def _name_gaps(gaps: pd.DataFrame, confidence_level: float) -> Any:
     import altair as alt
 
     panels = []
@@ -55,12 +57,13 @@ def _name_gaps(gaps: pd.DataFrame) -> Any:
     return alt.concat(*panels, columns=2).properties(
         title=alt.TitleParams(
             "What a name changes in the labels",
-            subtitle=f"Yes-rate with the group's names minus {reference} names, same text; 95% intervals",
+            subtitle=f"Yes-rate with the group's names minus {reference} names, same text; {confidence_level:.0%} "
+            "intervals",
         )
     )
 
 
-def _dialect_bars(dialect_gaps: pd.DataFrame) -> Any:
+def _dialect_bars(dialect_gaps: pd.DataFrame, confidence_level: float) -> Any:
     import altair as alt
 
     data = dialect_gaps[
@@ -80,7 +83,8 @@ def _dialect_bars(dialect_gaps: pd.DataFrame) -> Any:
     return alt.layer(bar, interval).properties(
         title=alt.TitleParams(
             "What a dialect changes in the labels",
-            subtitle=f"Yes-rate of {marked} texts minus {unmarked} texts of the same content; 95% intervals",
+            subtitle=f"Yes-rate of {marked} texts minus {unmarked} texts of the same content; {confidence_level:.0%} "
+            "intervals",
         )
     )
 

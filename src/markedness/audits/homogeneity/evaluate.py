@@ -85,7 +85,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     return Evaluation(
         scores=[*made, *other_scores(tables, axes)],
         tables=tables,
-        figures=figures.figures(tables),
+        figures=figures.figures(tables, params.confidence_level),
         notes=[*_answer_notes(answers), *_table_notes(tables)],
     )
 

@@ -14,23 +14,25 @@ _MOST_CUES = 40
 """A chart of more cues is too long to read."""
 
 
-def figures(tables: Mapping[str, pd.DataFrame]) -> dict[str, alt.TopLevelMixin]:
+def figures(tables: Mapping[str, pd.DataFrame], confidence_level: float) -> dict[str, alt.TopLevelMixin]:
     """File stem -> chart, of the tables that exist."""
     charts: dict[str, alt.TopLevelMixin] = {}
     if "probability_of_differentiation" in tables:
         table = tables["probability_of_differentiation"]
         for axis in [axis for axis in table["axis"].unique() if " x " not in axis][:2]:
-            charts[f"probability_of_differentiation_{axis}"] = differentiation(table[table["axis"].eq(axis)], axis)
+            charts[f"probability_of_differentiation_{axis}"] = differentiation(
+                table[table["axis"].eq(axis)], axis, confidence_level
+            )
     if "effects" in tables and "meta_analysis" in tables:
         charts["effects"] = forest(tables["effects"], tables["meta_analysis"])
     if "differences" in tables:
         charts["differences"] = differences(tables["differences"])
     if "similarity" in tables:
-        charts["similarity"] = similarity(tables["similarity"])
+        charts["similarity"] = similarity(tables["similarity"], confidence_level)
     return charts
 
 
-def differentiation(table: pd.DataFrame, axis: str) -> alt.TopLevelMixin:
+def differentiation(table: pd.DataFrame, axis: str, confidence_level: float) -> alt.TopLevelMixin:
     """P_d of each group in each cue, with intervals (the publication's figures 2 and 3)."""
     import altair as alt
 
@@ -50,7 +52,9 @@ def differentiation(table: pd.DataFrame, axis: str) -> alt.TopLevelMixin:
         x2="ci_high:Q",
     )
     points = base.mark_point().encode(x="pd:Q", tooltip=["cue", "group", "pd", "ci_low", "ci_high", "n", "n_clusters"])
-    title = alt.Title(f"Variety of answers by {axis}", subtitle="Median and 95 % interval over resampled names")
+    title = alt.Title(
+        f"Variety of answers by {axis}", subtitle=f"Median and {confidence_level:.0%} interval over resampled names"
+    )
     return alt.layer(bars, points).properties(title=title, height=alt.Step(9))
 
 
@@ -106,7 +110,7 @@ def differences(table: pd.DataFrame) -> alt.TopLevelMixin:
     return alt.layer(band, bars, points).properties(title=title, height=alt.Step(26))
 
 
-def similarity(table: pd.DataFrame) -> alt.TopLevelMixin:
+def similarity(table: pd.DataFrame, confidence_level: float) -> alt.TopLevelMixin:
     """Mean cosine of two texts of a group, with intervals."""
     import altair as alt
 
@@ -116,7 +120,9 @@ def similarity(table: pd.DataFrame) -> alt.TopLevelMixin:
         x2="ci_high:Q",
     )
     points = base.mark_point().encode(x="mean_cosine:Q", tooltip=["group", "mean_cosine", "ci_low", "ci_high", "n"])
-    title = alt.Title("Similarity of texts within a group", subtitle="Mean and 95 % interval over prompts")
+    title = alt.Title(
+        "Similarity of texts within a group", subtitle=f"Mean and {confidence_level:.0%} interval over prompts"
+    )
     return alt.layer(bars, points).properties(title=title, height=alt.Step(18))
 
 
