@@ -115,6 +115,19 @@ def test_p_at_the_smallest_size_that_can_come_out_is_too_little_data_however_sma
     assert verdict(tested).kind is VerdictKind.TOO_LITTLE
 
 
+def test_p_that_no_correction_of_this_size_could_find_is_too_little_data() -> None:
+    tested = replace(GAP, family=2, p_adjusted=0.02, smallest_p=0.01, detectable=0.1)
+    assert verdict(tested).kind is VerdictKind.FOUND
+    among = verdict(tested, p=0.1, family=10)
+    assert among.kind is VerdictKind.TOO_LITTLE and "would have been found" not in among.sentence
+    assert (
+        "p = .100 after correction over 10 scores): the smallest p that could come out is 0.01, which is 0.1 after"
+        in (among.sentence)
+    )
+    assert verdict(tested, p=0.1, family=5).kind is VerdictKind.NOT_FOUND
+    assert verdict(tested, p=0.1, family=2, alpha=0.01).kind is VerdictKind.TOO_LITTLE
+
+
 def test_unequal_missing_answers_stand_at_every_tested_score() -> None:
     lost = Score("missing.x", 0.4, p=0.001, p_adjusted=0.002, family=2, positive="more are missing")
     other = replace(GAP, family=2)

@@ -99,7 +99,7 @@ class Params:
     @property
     def levels(self) -> dict[str, float]:
         """Audit -> confidence level of its intervals, where its evaluate has one."""
-        found = ((audit, getattr(self.stage(audit, "evaluate"), "confidence_level", None)) for audit in self.audits)
+        found = ((audit, dict(self.stage(audit, "evaluate")).get("confidence_level")) for audit in self.audits)
         return {audit: level for audit, level in found if level is not None}
 
     def language(self, audit: str) -> str:

@@ -61,6 +61,8 @@ class Score:
     """Satterthwaite degrees of freedom of ``standard_error``."""
     family: int = 0
     """Scores over which ``detectable`` is corrected; 0: a description without a test, which has no verdict."""
+    smallest_p: float = NAN
+    """Smallest p that could have come out: of an exchange test, by its arrangements and draws; NaN: no bound."""
     lacking: str = ""
     """What the data lack for a test, and how much of it there is."""
     caveat: str = ""
@@ -188,6 +190,10 @@ def verdict(score: Score, p: float | None = None, family: int | None = None, alp
     if corrected <= alpha:
         meaning = score.positive if score.above_null or not score.negative else score.negative
         return Verdict(VerdictKind.FOUND, f"{_capital(meaning or score.key)}: {value}.")
+    if score.smallest_p * n_scores > alpha:
+        why = f"the smallest p that could come out is {score.smallest_p:.2g}"
+        why += f", which is {min(1.0, score.smallest_p * n_scores):.2g}{over}" if over else ""
+        return Verdict(VerdictKind.TOO_LITTLE, f"Cannot say whether {claimed} ({value}): {why}.")
     other = ", nor the opposite" if score.negative else ""
     smallest = "the data do not tell which effect would have been found"
     if math.isfinite(score.detectable):
@@ -254,8 +260,8 @@ _PARTS = ("ci_low", "ci_high", "null_mean", "p", "p_adjusted")
 SCORE_COLUMNS = (
     "key", "metric", "item", "group", "reference", "over", "estimate", "ci_low", "ci_high", "null_mean", "null_low",
     "null_high", "p", "p_adjusted", "verdict", "sentence", "n", "n_missing", "clusters", "unit", "positive", "negative",
-    "worse", "detectable", "standard_error", "df", "family", "lacking", "caveat", "worst_low", "worst_high", "method",
-    "comparable", "headline",
+    "worse", "detectable", "standard_error", "df", "family", "smallest_p", "lacking", "caveat", "worst_low",
+    "worst_high", "method", "comparable", "headline",
 )  # fmt: skip
 """Columns of scores.csv and of the estimates table: one Score a row."""
 

@@ -275,7 +275,8 @@ def test_a_revision_as_baseline_is_the_candidate_as_it_was(folder: Path) -> None
     features = folder / "data" / "features" / "homogeneity"
     committed(folder)
     same = gated(folder, {"baseline": "main", "models": ["v2"]})
-    assert same.status == 0 and all("Not shown" in one.reason for one in same.decisions)
+    agree = ("Not shown", "the two agree in every cluster")  # the second where so few names could show nothing
+    assert same.status == 0 and all(any(said in one.reason for said in agree) for one in same.decisions)
     table = pd.read_csv(folder / "results" / "gate" / "gate.csv")
     assert table["baseline"].str.fullmatch(r"main \([0-9a-f]{7}\)").all()
     shutil.rmtree(features / "v2")

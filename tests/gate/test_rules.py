@@ -306,3 +306,16 @@ def test_looks_find_what_is_far_from_the_margin() -> None:
 def test_a_candidate_that_is_worse_by_its_margin_passes_in_5_percent_at_most() -> None:
     passed = share(PASSED, 1.0, 1.0, 12, worlds=400, keys=1)
     assert stats.binomtest(round(passed * 400), 400, 0.05, alternative="greater").pvalue > 0.001
+
+
+@pytest.mark.parametrize(("looks", "outcome"), [(1, FAILED), (3, INCONCLUSIVE)])
+def test_what_could_not_have_been_found_at_the_correction_of_the_gate_does_not_pass(
+    looks: int, outcome: Outcome
+) -> None:
+    """A large effect of an exchange test of 500 draws, among ten scores: p of 1 / 501 is .02, and 3 looks ask .017."""
+    others = [pair(score(names(0.0, seed=i)), score(names(0.0, seed=i + 50)), model=f"m{i}") for i in range(9)]
+    candidate = replace(score(names(5.0, seed=1)), p=1 / 501, smallest_p=1 / 501)
+    baseline = replace(score(names(0.0, seed=2)), p=0.5, smallest_p=1 / 501)
+    made = decide([pair(candidate, baseline), *others], looks)[0]
+    assert made.outcome is outcome
+    assert outcome is FAILED or "smallest p that could come out" in made.reason

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from markedness.results import Score, verdict
+from markedness.results import Score, VerdictKind, verdict
 from markedness.stats import inference
 from markedness.stats.inference import (
     CROSSED,
@@ -215,6 +215,18 @@ def test_pooled_p_scales_each_statistic_by_its_own_spread() -> None:
     p = inference.pooled_p([2.0, 200.0], draws)
     assert p == pytest.approx([0.0455, 0.0455], abs=0.01)
     assert np.isnan(inference.pooled_p([1.0], np.zeros((10, 1)))).all()
+
+
+@pytest.mark.parametrize(("n_draws", "smallest"), [(15, 1 / 16), (500, 1 / 501), (2000, 0.001)])
+def test_smallest_p_is_that_of_the_draws_where_they_are_fewer_than_the_arrangements(
+    n_draws: int, smallest: float
+) -> None:
+    rng = np.random.default_rng(0)
+    null = inference.exchange_test(9.0, lambda n: rng.normal(size=n), n_draws, smallest_p=0.001)
+    assert null.smallest_p == 0.001 and null.p >= 1 / (1 + n_draws)
+    found = inference.claim("gap.marked", 9.0, null=null, family=2, method="labels exchanged")
+    assert found.smallest_p == pytest.approx(smallest)
+    assert (verdict(found).kind is VerdictKind.TOO_LITTLE) == (smallest > 0.025)
 
 
 def test_null_detectable_is_missing_where_the_smallest_p_is_too_large() -> None:

@@ -183,6 +183,9 @@ def _counted(found: Score, times: float) -> str:
 def _by_finding(case: Case) -> Decision:
     pair = case.pair
     if why := _unmeasured(case) or _untested(case):
+        bounded = math.isfinite(case.p_candidate) and not (case.candidate.lacking or case.baseline.lacking)
+        if case.same and bounded:  # what is not new need not be found
+            return Decision(pair, Outcome.PASSED, f"the two agree in every cluster; {why}")
         return Decision(pair, Outcome.INCONCLUSIVE, why)
     said = verdict(_planned(case), p=case.p_candidate, family=case.tested, alpha=case.alpha).sentence.rstrip(".")
     if not _is_found(case.candidate, case.p_candidate, case.alpha):

@@ -491,8 +491,10 @@ class Null:
     n: int = 0
     """Draws made."""
     smallest_p: float = NAN
-    """Smallest p-value that could have come out."""
+    """Smallest p-value that could have come out of all arrangements."""
     sd: float = NAN
+    smallest_of_draws: float = 0.0
+    """Smallest p-value that so many draws can give."""
 
 
 def draws_needed(family: int = 1, alpha: float = ALPHA) -> int:
@@ -554,7 +556,8 @@ def exchange_test(
     values = np.concatenate(batches)
     low, high = np.quantile(values, [0.025, 0.975])
     sd = float(values.std(ddof=1)) if len(values) > 1 else NAN
-    return Null(min(1.0, p), float(values.mean()), float(low), float(high), len(values), smallest_p, sd)
+    of_draws = 1 / (1 + n_draws)
+    return Null(min(1.0, p), float(values.mean()), float(low), float(high), len(values), smallest_p, sd, of_draws)
 
 
 class Draws:
@@ -776,26 +779,14 @@ def claim(
         lacking = NOTHING
     elif not lacking and math.isnan(p):
         lacking = "nothing could come out otherwise"
+    smallest_effect = spread.detectable(ALPHA / max(1, family)) if smallest_effect is None else smallest_effect
+    of = Null() if null is None else null
     return Score(
-        key,
-        estimate,
-        low,
-        high,
-        null_mean=NAN if null is None else null.mean,
-        null_low=NAN if null is None else null.low,
-        null_high=NAN if null is None else null.high,
-        p=p,
-        standard_error=spread.standard_error,
-        df=spread.df,
-        family=max(1, family),
-        lacking=lacking,
-        caveat=caveat,
-        clusters=dict(spread.clusters),
-        detectable=spread.detectable(ALPHA / max(1, family)) if smallest_effect is None else smallest_effect,
-        method="; ".join(sentences),
-        influences=spread.influences,
-        **about,
-    )
+        key, estimate, low, high, of.mean, of.low, of.high, p, standard_error=spread.standard_error, df=spread.df,
+        family=max(1, family), smallest_p=max(of.smallest_p, of.smallest_of_draws), lacking=lacking, caveat=caveat,
+        detectable=smallest_effect, clusters=dict(spread.clusters), method="; ".join(sentences),
+        influences=spread.influences, **about,
+    )  # fmt: skip
 
 
 def group_difference_score(

@@ -22,7 +22,7 @@ FEW: dict[str, Any] = {"n_resamples": 300, "n_permutations": 199}
 @pytest.fixture
 def without_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Charts take most of an evaluation's time; simulations do without."""
-    monkeypatch.setattr(figures, "figures", lambda tables: {})
+    monkeypatch.setattr(figures, "figures", lambda tables, level: {})
 
 
 def test_evaluate_planted_control_is_found() -> None:
