@@ -13,6 +13,7 @@ from markedness.audits.homogeneity import SPEC, controls, evaluate, figures
 from markedness.audits.homogeneity.estimators.noncompliance import published_noncompliance_by_cue
 from markedness.audits.homogeneity.estimators.published import published_closing_rows
 from markedness.records import Axis, Prompt, Value
+from markedness.results import VerdictKind, verdict
 
 WORDS = "river music garden engine winter letter market tiger ocean copper silver mountain"
 SMALL: dict[str, Any] = {"cues": ("sports", "music", "telephone", "commuting"), "names_per_group": 5, "samples": 4}
@@ -75,6 +76,20 @@ def test_evaluate_group_that_shares_no_value_with_its_reference_is_not_in_the_he
     alone = evaluated(apart[apart["race"].isin(["White", "Black"])], **FEW)
     headline = alone.score("pd_difference.marked")
     assert np.isnan(headline.estimate) and "no name of any marked group" in headline.method
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.7, True), (0.0, False)])
+def test_evaluate_answers_that_a_provider_withheld_for_one_group_are_found_missing(
+    share: float, found: bool, without_charts: None
+) -> None:
+    rows = generated(controls.rule("none"), **SMALL)
+    rng = np.random.default_rng(5)
+    lost = (rows["gender"].eq("woman") & (rng.random(len(rows)) < share)) | (rng.random(len(rows)) < 0.05)
+    rows.loc[lost, ["text", "error"]] = [None, "HTTP 400: content filter"]
+    made = evaluated(rows, **FEW)
+    score = made.score("noncompliance.difference")
+    assert (verdict(score).kind is VerdictKind.FOUND) == found and score.n_missing == int(lost.sum())
+    assert (score.estimate > 0.2) == found
 
 
 def test_evaluate_default_study_gives_every_documented_column() -> None:

@@ -15,7 +15,7 @@ from markedness.audits.personas.language.classifiers import SvmParams
 from markedness.results import Evaluation
 from markedness.stats.inference import claim
 
-from .conftest import generations, tabled, written
+from .conftest import PLAIN, generations, tabled, written
 
 FEW = Params(n_permutations=20, n_resamples=50)
 
@@ -132,6 +132,18 @@ def test_evaluate_word_share_counts_texts_not_occurrences() -> None:
     # Wilson for 2 of 3: (0.6667 + 1.9208/3 -+ 1.96 sqrt(0.2222/3 + 3.8415/36)) / (1 + 3.8415/3) = 0.2077, 0.9385
     assert share["ci_low"] == pytest.approx(0.2077, abs=1e-4)
     assert share["ci_high"] == pytest.approx(0.9385, abs=1e-4)
+
+
+@pytest.mark.parametrize("rule", ["published", "unicode"])
+def test_evaluate_word_share_reads_its_words_as_the_texts_are_read(rule: str) -> None:
+    rows = [("Black", "woman", "Strong, hard-working José."), ("Black", "woman", "no one")]
+    features = tabled(generations(rows), PLAIN.model_copy(update={"tokens": rule}))
+    for words in (["Strong"], ["hard-working"], ["José"], ["Jose\u0301"]):
+        made = evaluate(features.tables, Params(word_share=(tuple(words),)), np.random.default_rng(0))
+        assert made.tables["word_share"].set_index("group").loc["Black woman", "share"] == 0.5, words
+    for word in ("hard working", "resilien*", "", "90"):
+        with pytest.raises(ValueError, match="no single word"):
+            Params(word_share=((word,),))
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from markedness.audits.personas.language.groups import Grouping
 from markedness.audits.personas.language.lexicons import (
     Counting,
     lexicon_percents,
+    phrases,
     sentiment,
     word_sentiments,
 )
@@ -123,7 +124,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
 
     counts = count_words(tokenize(readable("words"), rule))
     table["sentiment"] = sentiment(readable("sentiment"))
-    percents = lexicon_percents(readable("lexicon"), _lexicons(stimuli), params.lexicon_counting, rule)
+    lexicons = _lexicons(stimuli)
+    notes += filter(None, [phrases(lexicons, params.lexicon_counting)])
+    percents = lexicon_percents(readable("lexicon"), lexicons, params.lexicon_counting, rule)
     table = table.assign(**{f"lexicon: {name}": values for name, values in percents.items()})
     embeddings = _embeddings(answers, params, notes, lacking.get("similarity", ""))
     rows = table.assign(answer=answers)

@@ -13,6 +13,7 @@ from markedness.audits.personas.estimators.interaction import Interactions
 from markedness.audits.personas.estimators.word_tests import WordTests
 from markedness.audits.personas.language.contrasts import Contrasts, contrast_log_odds, marked
 from markedness.audits.personas.language.groups import Group
+from markedness.audits.personas.language.tokens import tokenize
 from markedness.results import NAN, Score, not_estimated
 from markedness.stats.inference import ALPHA, effective
 
@@ -206,8 +207,11 @@ def word_share(corpus: Corpus, word_sets: Sequence[Sequence[str]], confidence_le
     from statsmodels.stats.proportion import proportion_confint
 
     rows = []
+    # Where no word has another letter, the rules make the same of these texts, or the published one has cut them.
+    plain = all(not word or (word.isascii() and word.isalpha()) for word in corpus.counts.words.tolist())
     for wanted in word_sets if "lexicon" not in corpus.unread else ():
-        columns = np.flatnonzero(np.isin(corpus.counts.words, list(wanted)))
+        tokens = [token for token in tokenize(wanted, "published" if plain else "unicode") if token]
+        columns = np.flatnonzero(np.isin(corpus.counts.words, tokens))
         has = np.asarray(corpus.counts.matrix[:, columns].sum(axis=1)).ravel() > 0
         for texts in corpus.sets:
             n, hits = int(texts.mask.sum()), int(has[texts.mask].sum())

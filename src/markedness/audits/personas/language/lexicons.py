@@ -77,8 +77,19 @@ def _substring_hits(texts: Sequence[str | None], lexicons: list[list[str]], _: R
         if text:
             plain = text.lower().translate(_NO_PUNCTUATION)
             lengths[row] = len(plain.split(" "))
-            hits[row] = [sum(plain.count(word) for word in words) for words in lexicons]
+            hits[row] = [sum(plain.count(word.lower()) for word in words) for words in lexicons]
     return hits, lengths
+
+
+def phrases(lexicons: Mapping[str, Iterable[str]], counting: Counting) -> str:
+    """The sentence on entries of several words, which are never found where words are counted; "" without any."""
+    found = [str(word) for words in lexicons.values() for word in words if " " in str(word).strip()]
+    if counting != "tokens" or not found:
+        return ""
+    return (
+        f"{len(found)} entries of lexicon.csv are of several words and never found ('{found[0]}'): texts are counted "
+        "by word; name single words, or set personas.featurize.lexicon_counting to substrings."
+    )
 
 
 KNOWN_SHARE = 0.6
