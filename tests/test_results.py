@@ -101,6 +101,10 @@ def test_card_with_a_missing_or_unknown_key_names_it(change: dict[str, object]) 
             {"estimate": math.nan, "method": "no text was answered"}, "not measured",
             "Not measured whether more for the marked group: no text was answered.",
         ),
+        (
+            {"estimate": math.nan, "positive": "", "lacking": "no text was answered"}, "not measured",
+            "gap.marked is not measured: no text was answered.",
+        ),
         ({"family": 0}, "described", "0.2: described, not tested."),
     ],
 )  # fmt: skip

@@ -228,6 +228,9 @@ def test_upgrade_says_what_reruns_and_refreshes_what_nobody_edited(study: Path) 
         files[path.relative_to(study).as_posix()] = "0"  # the package had another
     lexicon = (stimuli / "removed_strings.csv").relative_to(study).as_posix()
     files[lexicon] = studies._hashed({"": b"of the old version\n"})[""]
+    gone = stimuli / "gone.csv"
+    gone.write_text("of the old version\n", encoding="utf-8")
+    files[gone.relative_to(study).as_posix()] = "0"
     record(study, version="0.0.9", stages={**content["stages"], **old}, files=files)
     before = {path: path.read_bytes() for path in study.rglob("*") if path.is_file() and ".git" not in path.parts}
     dry = invoke("upgrade", "--dry-run", "--params", file)
@@ -239,6 +242,7 @@ def test_upgrade_says_what_reruns_and_refreshes_what_nobody_edited(study: Path) 
             "reruns: compare",
         ]  # fmt: skip
         assert "0.0.9 -> 0.1.0" in output and "prompts.yaml: edited here and changed" in output
+        assert "gone.csv: is no longer part of markedness 0.1.0; it stays" in output and gone.exists()
     assert (stimuli / "prompts.yaml").read_text(encoding="utf-8") == "edited\n"
     assert (stimuli / "removed_strings.csv").read_bytes() != b"of the old version\n"
     studies.check_code(study, "evaluate", "personas")

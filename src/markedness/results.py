@@ -175,7 +175,8 @@ def verdict(score: Score, p: float | None = None, family: int | None = None, alp
     claimed = score.positive or score.key
     if score.missing:
         why = score.lacking or score.method or NOTHING
-        return Verdict(VerdictKind.NOT_MEASURED, f"Not measured whether {claimed}: {why}.")
+        what = f"Not measured whether {score.positive}" if score.positive else f"{score.key} is not measured"
+        return Verdict(VerdictKind.NOT_MEASURED, f"{what}: {why}.")
     if score.family == 0:
         return Verdict(VerdictKind.DESCRIBED, f"{_number(score.estimate)}: described, not tested.")
     value = _number(score.estimate)

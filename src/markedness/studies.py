@@ -63,6 +63,8 @@ class Upgrade:
     """Files that came with the package and are refreshed."""
     kept: list[str] = field(default_factory=list)
     """Files that are edited here and have changed in the package."""
+    dropped: list[str] = field(default_factory=list)
+    """Files that came with the package of before, and that of now has no more."""
 
     def sentences(self, dry_run: bool) -> Iterator[str]:
         """What a person is told."""
@@ -74,6 +76,8 @@ class Upgrade:
                 f"{name}: edited here and changed in markedness {__version__}, so it stays; to take the package's, "
                 "remove it and run 'markedness upgrade' again"
             )
+        for name in self.dropped:
+            yield f"{name}: is no longer part of markedness {__version__}; it stays, and is yours now"
         for stage, audits in self.reruns.items():
             yield f"reruns: {stage}" + (f" of {', '.join(audits)}" if audits else "")
         if self.reruns:
@@ -191,6 +195,7 @@ def upgrade(root: Path, audits: Sequence[str], write: bool = True) -> Upgrade:
     """
     recorded, ours = _read(root), _ours()
     made = Upgrade(recorded.version)
+    made.dropped.extend(sorted(place for place in recorded.files if place not in ours and (root / place).is_file()))
     hashes, stages = _hashed(ours), stage_code.hashes()
     for place, content in ours.items():
         there = (root / place).read_bytes() if (root / place).is_file() else None

@@ -332,6 +332,8 @@ def test_results_that_are_older_than_their_params_are_not_gated(folder: Path) ->
     assert not reasons()
     (why,) = reasons(seed=12345)
     assert why.startswith("the results of v2 are older than params, data or code (evaluate@homogeneity-v2: params.yaml")
+    gated(folder, {"baseline": "v1", "models": ["v2"], "looks": 2}, seed=12345)
+    assert not (folder / "results" / "gate" / "looks.csv").exists(), "what decides nothing is no look"
     assert not reasons(report={"examples": 2}), "an edit that changes nothing that was asked"
     more = {**CONTENT["homogeneity"], "generate": {**CONTENT["homogeneity"]["generate"], "temperature": 0.123}}
     assert "params.yaml homogeneity" in reasons(homogeneity=more).pop()

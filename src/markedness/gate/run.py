@@ -89,9 +89,11 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
     if settings.looks and settings.baseline not in params.models:
         revision = Revision(params.root, settings.baseline)
         at_revision = [revision.digest(audit, model) for audit, model in digests]
-    look = outputs.look(store, settings.looks, list(digests), at_revision)
-    decisions = decide(pairs, settings.looks or 1)
     not_of_now = stale(params, known)
+    all_older = all(any((one.audit, name) in not_of_now for name in (one.model, baseline)) for one in pairs)
+    # what decides nothing is no look at the data
+    look = None if all_older else outputs.look(store, settings.looks, list(digests), at_revision)
+    decisions = decide(pairs, settings.looks or 1)
     left_out += [
         f"{audit}: the results of {model} were made without DVC, so that they may be of earlier params"
         for audit, model in sorted(known - of_known_params(params, known))
