@@ -224,7 +224,7 @@ def test_shown_result_has_the_verdicts_first_and_escapes_what_the_frame_says() -
     assert "<script" not in shown and "<b>" not in shown
     assert "&lt;script&gt;alert(1)" in shown and "&lt;b&gt;" in shown
     assert shown.index("tested scores found") < shown.index("Not shown") < shown.index("Notes") < shown.index("Tables:")
-    assert repr(made).startswith("homogeneity <b>: ") and "Not shown: " in repr(made)
+    assert repr(made).startswith("homogeneity <b>: ") and "Cannot say: " in repr(made)
 
 
 @pytest.mark.slow
