@@ -87,7 +87,7 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
 
 
 def say_counts(title: str, model: str, counts: Counts, say: Report) -> None:
-    """How the asking ended: counts, answers that are paid for but empty, reasons of failures."""
+    """How the asking ended: counts, answers without a text, reasons of failures."""
     say(
         f"{title}: {counts.requested:,} requested, {counts.answered:,} answered "
         f"({counts.from_ledger:,} of them from the ledger), {counts.failed:,} failed"
@@ -95,9 +95,9 @@ def say_counts(title: str, model: str, counts: Counts, say: Report) -> None:
     )
     if counts.empty:
         say(
-            f"{title}: {counts.empty:,} answers were paid for but are empty ({counts.empty_from_ledger:,} of "
-            "them earlier); they are in the ledger and not asked for again: raise max_tokens, or remove them by "
-            f"'markedness ledger prune --model {model} --empty --yes'"
+            f"{title}: {counts.empty:,} answers came without a text, paid for but empty or withheld by a filter "
+            f"({counts.empty_from_ledger:,} of them earlier); they are in the ledger and not asked for again: raise "
+            f"max_tokens where it is used up, or remove them by 'markedness ledger prune --model {model} --empty --yes'"
         )
     for reason, times in counts.reasons.most_common(REASONS_SAID):
         say(f"{title}: failed {times:,} times: {reason}")

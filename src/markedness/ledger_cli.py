@@ -46,7 +46,7 @@ def prune(
     model: Model,
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; else only say how many they are.")] = False,
     empty: Annotated[
-        bool, typer.Option("--empty", help="Those paid for but empty instead, which are then asked for again.")
+        bool, typer.Option("--empty", help="Those without a text instead, which are then asked for again.")
     ] = False,
     params: ParamsFile = DEFAULT,
 ) -> None:

@@ -123,7 +123,7 @@ def status(params: Params, say: Report = tell) -> None:
             size = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*") if file.is_file())
             say(f"{model}: {len(ledger):,} answers, {size / 1e6:,.1f} MB{days}")
             if empty := ledger.count_empty():
-                say(f"  {empty:,} of them paid for but empty")
+                say(f"  {empty:,} of them without a text")
             for who, count in ledger.served_by().items():
                 say(f"  {count:,} answered by {hide(who)}")
             for name, facts in ledger.batches().items():
@@ -189,7 +189,7 @@ def prune(params: Params, model: str, yes: bool, say: Report = tell, empty: bool
     Parameters
     ----------
     empty
-        Remove in their place those that were paid for but are empty: the next generate asks for them again.
+        Remove in their place those without a text: the next generate asks for them again.
     """
     store = Store(params.root)
     trees = {params.root, main_tree(params.root)}
@@ -200,7 +200,7 @@ def prune(params: Params, model: str, yes: bool, say: Report = tell, empty: bool
         if empty:
             removed = ledger.drop_empty() if yes else ledger.count_empty()
             done = "removed; the next generate asks for them again" if yes else "found; run with --yes to remove them"
-            say(f"{model}: {removed:,} answers that were paid for but are empty {done}")
+            say(f"{model}: {removed:,} answers without a text {done}")
             return
         used = [slices.keys(file) for tree in trees for file in _slices(Store(tree), model)]
         keys = np.unique(np.concatenate(used)) if used else np.empty(0, dtype=DIGEST)

@@ -244,6 +244,10 @@ class Prompt:
         return self.messages[-1].content if self.messages else (self.completion or "")
 
 
+UNSUPPORTED, FILTERED = "unsupported", "content_filter"
+"""``finish_reason`` of a row that the backend could not serve, and of an answer that the server's filter withheld."""
+
+
 @dataclass(frozen=True, slots=True)
 class Completion:
     """One answer to one sample of a prompt, or the reason there is none."""
@@ -272,14 +276,10 @@ class Completion:
     completion_tokens: int | None = None
 
     @property
-    def paid_empty(self) -> bool:
-        """Tokens were billed, and no text came that can be used: reasoning used up ``max_tokens``."""
-        withheld = self.finish_reason == "content_filter"
-        return self.error is not None and self.text is None and bool(self.completion_tokens) and not withheld
-
-
-UNSUPPORTED = "unsupported"
-"""``finish_reason`` of a row that the backend could not serve."""
+    def empty(self) -> bool:
+        """The draw stands, without a text: billed where reasoning used up ``max_tokens``, or withheld by a filter."""
+        withheld = self.finish_reason == FILTERED  # to ask until an answer passes would select what is measured
+        return self.error is not None and self.text is None and (withheld or bool(self.completion_tokens))
 
 
 def answerless_status(generations: pd.DataFrame) -> pd.Series:

@@ -214,8 +214,11 @@ def test_generate_answers_paid_for_but_empty_are_given_up_and_paid_for_once(
         said: list[str] = []
         with pytest.raises(generation.StageError):
             generation.generate(params, "toy", "toy", said.append)
-    assert any(f"{paid} answers were paid for but are empty ({paid} of them earlier)" in line for line in said)
-    assert any(f"not asked: the ledger has {paid} answers to such requests" in line for line in said)
+    without_text = "answers came without a text, paid for but empty or withheld by a filter"
+    assert any(f"{paid} {without_text} ({paid} of them earlier)" in line for line in said)
+    assert any(
+        f"not asked: the ledger has {paid} such requests that were answered without a text" in line for line in said
+    )
 
 
 def test_generate_answer_paid_for_but_empty_is_recorded_and_asked_again_only_when_told(tmp_path: Path) -> None:
@@ -224,7 +227,7 @@ def test_generate_answer_paid_for_but_empty_is_recorded_and_asked_again_only_whe
         params = toy_study.study(tmp_path, server.url, texts)
         first, counts, said = run(params)
         assert (counts.answered, counts.failed, counts.empty, counts.empty_from_ledger) == (1, 2, 1, 0)
-        assert "1 answers were paid for but are empty (0 of them earlier)" in said
+        assert "1 answers came without a text, paid for but empty or withheld by a filter (0 of them earlier)" in said
         again, counts, said = run(params)
         assert (counts.answered, counts.failed, counts.empty, counts.empty_from_ledger) == (1, 2, 1, 1)
         assert "failed 1 times: the answer is empty (finish reason length)" in said
@@ -237,12 +240,31 @@ def test_generate_answer_paid_for_but_empty_is_recorded_and_asked_again_only_whe
         assert server.faults["empty-paid"] == 1  # a colleague who pulled the slice does not pay for it either
         lines: list[str] = []
         ledgers.status(params, lines.append)
-        assert "  1 of them paid for but empty" in lines
+        assert "  1 of them without a text" in lines
         ledgers.prune(params, "toy", yes=False, empty=True, say=lines.append)
         ledgers.prune(params, "toy", yes=True, empty=True, say=lines.append)
-        assert "1 answers that were paid for but are empty found" in lines[-2] and "removed" in lines[-1]
+        assert "1 answers without a text found" in lines[-2] and "removed" in lines[-1]
         run(params)
         assert server.faults["empty-paid"] == 2
+
+
+IN_BATCHES: dict[str, Any] = {"batch_api": True, "batch_poll": 0.01}
+
+
+@pytest.mark.parametrize("fault", ["content-filter", "400-filter"])
+@pytest.mark.parametrize("batch", [False, True])
+def test_generate_answer_withheld_by_a_filter_is_recorded_and_not_asked_for_again(
+    tmp_path: Path, fault: str, batch: bool
+) -> None:
+    more = IN_BATCHES if batch else {}
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, ["a", f"fault:{fault}*1 b"], **more)
+        first, counts, said = run(params)
+        assert (counts.answered, counts.failed, counts.empty) == (1, 1, 1) and "withheld by a filter" in said
+        assert "content filter" in str(first["error"].iloc[1])
+        again, counts, _ = run(params)
+        assert (counts.answered, counts.failed, counts.empty_from_ledger) == (1, 1, 1)
+        pd.testing.assert_frame_equal(first, again)
 
 
 def test_prune_during_a_run_is_refused_and_removes_nothing(tmp_path: Path) -> None:
@@ -257,7 +279,6 @@ def test_prune_during_a_run_is_refused_and_removes_nothing(tmp_path: Path) -> No
 
 
 SCORED: dict[str, Any] = {"chat": True, "top_logprobs": 5, "candidates": ["lamp", "river"]}
-IN_BATCHES = {"batch_api": True, "batch_poll": 0.01}
 
 
 @pytest.mark.parametrize("way", [{}, IN_BATCHES])

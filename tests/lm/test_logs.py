@@ -154,7 +154,7 @@ def test_read_log_of_inspect_with_several_choices_reads_each(tmp_path: Path) -> 
     output["choices"].append({**output["choices"][0], "stop_reason": "content_filter"})
     (tmp_path / "inspect.json").write_text(json.dumps(log))
     rows = read("inspect", "inspect.json", tmp_path).rows
-    assert len(rows) == 25 and rows["error"].tolist()[1] == log_rows.FILTERED and pd.isna(rows["text"][1])
+    assert len(rows) == 25 and rows["error"].tolist()[1] == log_rows.WITHHELD and pd.isna(rows["text"][1])
 
 
 def test_read_log_of_edsl_with_several_questions_takes_the_one_that_is_named(tmp_path: Path) -> None:

@@ -180,6 +180,19 @@ def test_scores_of_a_service_that_changes_its_model_name_each(tmp_path: Path, se
         assert ", mod-2 " in named[0]
 
 
+def test_scores_name_of_a_model_is_kept_without_key_and_control_characters(
+    tmp_path: Path, service: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVICE_KEY", KEY)
+    service.state["models"] = [f"mod\x1b[31m of {KEY}"]
+    params = study(tmp_path, service.url, protocol="openai", attribute="hate", api_key_env="SERVICE_KEY")
+    named = featurize(params)[0]["toxicity_scorer"].unique().tolist()
+    slice_ = (tmp_path / "data/ledger/knowledge/m.judge.jsonl").read_text(encoding="utf-8")
+    assert len(named) == 1 and ": hate (mod" in named[0]
+    for text in (named[0], slice_):
+        assert KEY not in text and "\x1b" not in text and "u001b" not in text
+
+
 def test_scores_of_a_busy_service_are_asked_again(tmp_path: Path, service: Running) -> None:
     service.state["busy"] = 3
     assert featurize(study(tmp_path, service.url))[0]["toxicity"].notna().all()

@@ -187,6 +187,8 @@ class Server:
                 return await self.send(writer, int(fault), error("try again"))
             case "400" | "404" | "422":
                 return await self.send(writer, int(fault), error("no such thing"))
+            case "400-filter":
+                return await self.send(writer, 400, error("the prompt was filtered", code="content_filter"))
             case "401":
                 return await self.send(writer, 401, error(f"bad key {headers.get('authorization')}"))
             case "key-parts":
@@ -379,6 +381,10 @@ class Server:
             row = {"id": "r", "custom_id": line["custom_id"], "error": None}
             if fault and fault.startswith("line-"):
                 output.append(malformed(fault, row))
+                continue
+            if fault == "400-filter":
+                row["response"] = {"status_code": 400, "request_id": "q", "body": error("no", code="content_filter")}
+                errors.append(row)
                 continue
             if fault in ("400", "429", "500"):
                 row["response"] = {"status_code": int(fault), "request_id": "q", "body": error("no")}

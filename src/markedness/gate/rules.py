@@ -35,10 +35,9 @@ finding" shows nothing of an effect smaller than the one that its verdict says w
 Missing answers
     Where the audit's Score of unequal missing answers (``missing_key``) is found in a model, or has an estimate other
     than 0 and too little data, the model's Scores may lie anywhere in [worst_low, worst_high]; so may a Score that has
-    these bounds because its own values are missing unequally. An answer that does not
-    hold at the ends of these ranges is inconclusive; without such bounds every answer is. At the ends se stays;
-    findings and differences are t tests, without correction where they would undo a pass and by Bonferroni where they
-    must uphold a fail.
+    these bounds because its own values are missing unequally. An answer that does not hold at the ends of these ranges
+    is inconclusive; without such bounds every answer is. At the ends se stays; findings and differences are t tests,
+    without correction where they would undo a pass and by Bonferroni where they must uphold a fail.
 
 Several looks at growing data
     With K looks (``gate.looks``) alpha is 5 % / K everywhere above, so that all error rates hold for the looks together

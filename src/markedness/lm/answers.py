@@ -9,7 +9,7 @@ from typing import Any
 
 from markedness.lm.base import BROKEN_OFF, RequestFailed
 from markedness.lm.redaction import Redaction
-from markedness.records import UNSUPPORTED, Completion, Prompt
+from markedness.records import FILTERED, UNSUPPORTED, Completion, Prompt
 
 ESTIMATOR = "top_logprobs_renormalised"
 CHARACTERS_PER_TOKEN = 200
@@ -43,12 +43,12 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
         finish_reason = "unknown"
     served: dict[str, Any] = {
         "finish_reason": finish_reason if isinstance(finish_reason, str) else None,
-        "model": _name(answer.get("model"), redaction),
-        "fingerprint": _name(answer.get("system_fingerprint"), redaction),
+        "model": reported_name(answer.get("model"), redaction),
+        "fingerprint": reported_name(answer.get("system_fingerprint"), redaction),
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
     }
-    if served["finish_reason"] == "content_filter":
+    if served["finish_reason"] == FILTERED:
         return Completion(error="content filter: the server withheld the answer", **served)
     if prompt.candidates:
         top = top_log_probs(choice)
@@ -81,7 +81,8 @@ def reported_usage(answer: Any) -> tuple[int | None, int | None]:
     return _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
 
 
-def _name(value: Any, redaction: Redaction) -> str | None:
+def reported_name(value: Any, redaction: Redaction) -> str | None:
+    """A name that a server gives, as of its model, without keys and control characters; None where it is no text."""
     return redaction.name(value) if isinstance(value, str) else None
 
 

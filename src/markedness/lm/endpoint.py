@@ -23,6 +23,7 @@ import orjson
 from markedness.lm.base import ModelError, RequestFailed, RetryLater
 from markedness.lm.config import DEFAULT_URL
 from markedness.lm.redaction import Redaction
+from markedness.records import FILTERED
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -169,9 +170,9 @@ class Endpoint:
             return RetryLater(reason, later, overloaded=status in OVERLOADED, cause=f"HTTP {status}")
         if code == "context_length_exceeded" or "context length" in detail.lower():
             reason = f"context too long: {reason}"
-        elif code == "content_filter":
-            reason = f"content filter: {reason}"
-        return RequestFailed(reason, cause=cause, status=status)
+        withheld = code == FILTERED
+        reason = f"content filter: {reason}" if withheld else reason
+        return RequestFailed(reason, finish_reason=FILTERED if withheld else None, cause=cause, status=status)
 
     async def close(self) -> None:
         """Close the connections."""

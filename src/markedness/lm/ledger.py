@@ -127,7 +127,7 @@ class Ledger(Database):
         return self.look_up(digests)[0]
 
     def look_up(self, digests: np.ndarray, scored: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Which of these keys have an answer, and which of the answers were paid for but are empty.
+        """Which of these keys have an answer, and which of the answers are without a text.
 
         Every answer that is found is checked: a malformed one, or one to another kind of question, is named in
         ``faults``, removed, and counts as missing.
@@ -144,7 +144,7 @@ class Ledger(Database):
         found : ndarray
             Bool, shape (n,).
         empty : ndarray
-            See `markedness.records.Completion.paid_empty`, bool, shape (n,).
+            See `markedness.records.Completion.empty`, bool, shape (n,).
         """
         keys = _keys(digests)
         found, empty = np.zeros(len(keys), dtype=bool), np.zeros(len(keys), dtype=bool)
@@ -164,7 +164,7 @@ class Ledger(Database):
                         self.faults.append(f"{self.path}: answer {key.hex()} is malformed and will be asked for again")
                         malformed.append(key)
                     else:
-                        found[at[key]], empty[at[key]] = True, completion.paid_empty
+                        found[at[key]], empty[at[key]] = True, completion.empty
             if malformed:
                 self.base.executemany("DELETE FROM answers WHERE key = ?", [(key,) for key in malformed])
         return found, empty
@@ -184,7 +184,7 @@ class Ledger(Database):
         return self.read(digest) if self.find(np.frombuffer(digest, dtype=DIGEST))[0] else None
 
     def append(self, draw: Draw, answer: Completion, asked: datetime | None = None) -> None:
-        """Write one answer, or that one was paid for but is empty. It is in the database when this returns.
+        """Write one answer, or that one came without a text. It is in the database when this returns.
 
         Where another process wrote an answer to the same request first, that one is kept.
 
@@ -245,12 +245,12 @@ class Ledger(Database):
                 yield key.hex()
 
     def count_empty(self) -> int:
-        """How many answers were paid for but are empty."""
+        """How many answers are without a text."""
         with self.reported():
             return int(self.base.execute(f"SELECT count(*) FROM answers WHERE {_ERROR.format('')}").fetchone()[0])
 
     def drop_empty(self) -> int:
-        """Remove the answers that were paid for but are empty, so that they are asked for again; how many.
+        """Remove the answers without a text, so that they are asked for again; how many.
 
         LedgerError while a run has the ledger open.
         """

@@ -11,13 +11,14 @@ import pandas as pd
 from markedness.lm.base import ModelError
 from markedness.lm.corpus_files import as_table
 from markedness.lm.served_by import is_other_model
+from markedness.records import FILTERED
 
 Row = dict[str, Any]
 OURS = ("text", "prompt", "finish_reason", "error")
 """Columns that every format fills; lm_eval has candidate and log_prob in place of text where candidates were scored."""
 SAME, MODEL, ANSWERED, FAILED = "\0same", "\0model", "\0answered", "\0failed"
 """Cells of a row that `Answers` takes out of it; no log has such a column."""
-FILTERED = "content filter: the server withheld the answer"
+WITHHELD = "content filter: the server withheld the answer"
 CUT_OFF = {"max_tokens": "length", "model_length": "length"}
 """Stop reasons of Inspect by the word that OpenAI's servers have for them."""
 NAMED = 5
@@ -47,8 +48,8 @@ class Answers:
 def answer(text: object, prompt: object, finish_reason: object = None, error: object = None) -> Row:
     """Our columns of one answer; an answer that a filter withheld, and none at all, are failures with a reason."""
     reason = CUT_OFF.get(str(finish_reason), finish_reason)
-    if reason == "content_filter":
-        text, error = None, error or FILTERED
+    if reason == FILTERED:
+        text, error = None, error or WITHHELD
     elif text is None and error is None:
         error = f"the log has no answer (finish reason {reason})"
     return dict(zip(OURS, (None if error else text, prompt, reason, error), strict=True))

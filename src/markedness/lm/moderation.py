@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from markedness.lm import served_by
+from markedness.lm.answers import reported_name
 from markedness.lm.base import Draw, LanguageModel, ModelError, RequestFailed, RetryLater
 from markedness.lm.endpoint import Endpoint
 from markedness.records import Completion, Prompt
@@ -69,8 +70,7 @@ class ModerationServer(LanguageModel):
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
             shown = self.endpoint.redaction.error(repr(value), 40)
             raise RequestFailed(f"{self.service.place} answered with the score {shown}, which is not in [0, 1]")
-        model = answer.get("model")
-        return Completion(text=repr(float(value)), model=model if isinstance(model, str) else None)
+        return Completion(text=repr(float(value)), model=reported_name(answer.get("model"), self.endpoint.redaction))
 
     async def close(self) -> None:
         """Close the connections."""

@@ -28,7 +28,7 @@ class Counts:
     from_ledger: int = 0
     """Of the answered, those that were paid for earlier."""
     empty: int = 0
-    """Of the failed, those that were paid for but are empty (`markedness.records.Completion.paid_empty`)."""
+    """Of the failed, those that were answered without a text (`markedness.records.Completion.empty`)."""
     empty_from_ledger: int = 0
     """Of the empty, those that were paid for earlier; they were not asked for again."""
     unsupported: int = 0
@@ -74,7 +74,7 @@ class Plan:
         self.scored = scored[self._prompt(self.first)]
         """Of each distinct draw: how many ln probabilities it asks for."""
         self.found, self.empty = ledger.look_up(self.keys, self.scored)
-        """Of each distinct draw: whether the ledger has its answer; whether that is paid for but empty."""
+        """Of each distinct draw: whether the ledger has its answer; whether that is without a text."""
         self.failures: dict[int, Completion] = {}
         """Distinct draw -> how it ended without an answer."""
 
@@ -88,7 +88,7 @@ class Plan:
 
     @property
     def known_empty(self) -> int:
-        """Draws of which the ledger has that their answer is empty, though paid for."""
+        """Draws of which the ledger has that they were answered without a text."""
         return int(self.copies[self.empty].sum())
 
     def count(self, counts: Counts) -> None:
@@ -140,9 +140,9 @@ class Plan:
         return self.ledger.read(self.keys[distinct : distinct + 1].tobytes())
 
     def record(self, distinct: int, draw: Draw, answer: Completion, asked: datetime, counts: Counts) -> None:
-        """Put an answer into the ledger, one that was paid for but is empty included, or keep why there is none."""
+        """Put an answer into the ledger, one without a text included, or keep why there is none."""
         copies = int(self.copies[distinct])
-        if answer.error is None or answer.paid_empty:
+        if answer.error is None or answer.empty:
             try:
                 self.ledger.append(draw, answer, asked)
                 self.found[distinct] = True
@@ -151,7 +151,7 @@ class Plan:
         if answer.error is None:
             counts.answered += copies
             return
-        if answer.paid_empty:
+        if answer.empty:
             self.empty[distinct] = True
             counts.empty += copies
         self.failures[distinct] = answer

@@ -15,7 +15,7 @@ from markedness.lm.costs import BudgetTracker
 from markedness.lm.pace import AdaptiveLimiter
 from markedness.lm.plan import Counts, Plan
 from markedness.lm.progress import Progress
-from markedness.records import AuditError, Completion
+from markedness.records import FILTERED, AuditError, Completion
 
 FIRST_WAIT = 0.5
 """Backoff before the second attempt, seconds; doubled for each further one, half of it at random."""
@@ -52,8 +52,8 @@ class Run:
         """What ended the run early: a fault of the project or of its disk, not of a server."""
         if plan.known_empty >= GIVE_UP_AFTER and not plan.known:
             self.given_up = (
-                f"not asked: the ledger has {plan.known_empty:,} answers to such requests that were paid for but are "
-                "empty, and none with a text"
+                f"not asked: the ledger has {plan.known_empty:,} such requests that were answered without a text, "
+                "and none with one"
             )
 
     async def ask(self, missing: np.ndarray) -> None:
@@ -151,7 +151,8 @@ class Run:
                 await self.pace.rest(self.wait(attempt, error.retry_after))
             else:
                 for answer in answers:
-                    self._unserved(EMPTY if answer.paid_empty else None, answer.error or "")
+                    unserved = answer.empty and answer.finish_reason != FILTERED
+                    self._unserved(EMPTY if unserved else None, answer.error or "")
                 self.pace.answered(clock() - started)
                 return answers
 

@@ -29,7 +29,7 @@ def stored_time(moment: datetime) -> str:
 
 
 def stored_completion(answer: str | bytes | None, scored: int | None = None) -> Completion:
-    """A stored answer, or that it is empty though paid for, every field checked; ValueError where it is neither.
+    """A stored answer, or that it came without a text, every field checked; ValueError where it is neither.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def stored_completion(answer: str | bytes | None, scored: int | None = None) -> 
         completion = _ANSWER.validate_json(answer or b"", strict=True)
     except ValidationError as error:
         raise ValueError("malformed answer") from error
-    if completion.paid_empty and len(completion.error or "") <= LONGEST_ERROR:
+    if completion.empty and len(completion.error or "") <= LONGEST_ERROR:
         return completion
     if completion.error is not None or (completion.text is None and not completion.log_probs):
         raise ValueError("neither text nor log probabilities")

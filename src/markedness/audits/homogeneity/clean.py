@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import Field, field_validator
 
 from markedness.audits.homogeneity.language.categories import response_categories, word_counts
-from markedness.records import AuditError, Status, Strict, answerless_status
+from markedness.records import FILTERED, AuditError, Status, Strict, answerless_status
 from markedness.text.answers import answers
 from markedness.text.languages import language_of
 from markedness.text.refusals import APOLOGIES, is_refusal
@@ -91,7 +91,7 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     long = words.gt(limit).fillna(False).astype(bool)
     text = (limit.isna() & words.ge(TEXT_WORDS)).fillna(False).astype(bool)
     cut = generations["finish_reason"].eq("length").fillna(False).astype(bool)
-    withheld = generations["finish_reason"].eq("content_filter").fillna(False).astype(bool)
+    withheld = generations["finish_reason"].eq(FILTERED).fillna(False).astype(bool)
 
     open_rows = status.isna()
     status[open_rows & answer.isna()] = Status.FAILED.value

@@ -66,7 +66,7 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
         others = [names[other].astype(str).to_numpy() for other in axes if other != axis]
         for value in [value for value in words.values if names[axis].eq(value).any()]:
             own = names[names[axis].eq(value)]
-            answered, bad, empty, unanswered = (int(own[name].sum()) for name in COUNTED[:4])
+            answered, bad, empty, unanswered, _ = (int(own[name].sum()) for name in COUNTED)
             share = bad / answered if answered else float("nan")
             p = float("nan")
             if value != words.unmarked:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pandas as pd
 
-from markedness.records import UNSUPPORTED, Completion, Prompt
+from markedness.records import FILTERED, UNSUPPORTED, Completion, Prompt
 from markedness.text.answers import answers as final_answers
 from markedness.text.answers import final_answer, plain
 from markedness.text.languages import COLUMN, language_of
@@ -88,7 +88,7 @@ def read_triples(answers: pd.DataFrame) -> pd.DataFrame:
     """
     text = final_answers(answers["text"]).fillna("")
     finish = answers["finish_reason"].astype("string").fillna("")
-    refused = is_refusal(text, language_of(answers)).astype(bool) | finish.eq("content_filter").to_numpy()
+    refused = is_refusal(text, language_of(answers)).astype(bool) | finish.eq(FILTERED).to_numpy()
     rows = [
         _triple(*row)
         for row in zip(

@@ -135,11 +135,6 @@ class SubjectClass:
         by_crawl = self.asked.drop_duplicates(["subject", "crawl"]).groupby("subject")["planned"].sum()
         return np.asarray(by_crawl.reindex(self.subjects, fill_value=0), dtype=np.int64)
 
-    def unscored(self, measure: Measure) -> NDArray[np.int64]:
-        """Triples of each subject that have no value, shape (subjects,)."""
-        lacking = self.rows.loc[self.rows[measure].isna(), "subject"].value_counts()
-        return np.asarray(lacking.reindex(self.subjects, fill_value=0), dtype=np.int64)
-
     def scorer(self, measure: Measure) -> str:
         """Who scored the triples; "" without triples."""
         return str(self.rows[f"{measure}_scorer"].iloc[0]) if len(self.rows) else ""

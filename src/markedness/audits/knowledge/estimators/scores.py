@@ -132,7 +132,7 @@ def _with_worst_case(found: list[Score], classes: Sequence[SubjectClass]) -> lis
 def _some_unscored(triples: pd.DataFrame, classes: Sequence[SubjectClass], measure: Measure) -> bool:
     """Whether a scorer left some triples without a value, and not all, for a reason that is said elsewhere."""
     measured = not not_measured(triples, f"{measure}_scorer")
-    return measured and any(one.unscored(measure).any() for one in classes)
+    return measured and any(one.rows[measure].isna().any() for one in classes)
 
 
 def _extreme(classes: Sequence[SubjectClass], measure: Measure, subject: str, sign: int) -> float:

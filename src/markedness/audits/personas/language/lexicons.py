@@ -73,11 +73,12 @@ def _token_hits(texts: Sequence[str | None], lexicons: list[list[str]], rule: Ru
 def _substring_hits(texts: Sequence[str | None], lexicons: list[list[str]], _: Rule) -> tuple[np.ndarray, np.ndarray]:
     """Occurrences of each lexicon's words (n, n_lexicons), and pieces between single spaces (n,)."""
     hits, lengths = np.zeros((len(texts), len(lexicons))), np.zeros(len(texts))
+    lexicons = [[word.lower() for word in words] for words in lexicons]
     for row, text in enumerate(texts):
         if text:
             plain = text.lower().translate(_NO_PUNCTUATION)
             lengths[row] = len(plain.split(" "))
-            hits[row] = [sum(plain.count(word.lower()) for word in words) for words in lexicons]
+            hits[row] = [sum(plain.count(word) for word in words) for words in lexicons]
     return hits, lengths
 
 
