@@ -70,7 +70,7 @@ def _compare(params: Params, store: Store, folder: Path) -> tuple[pd.DataFrame, 
 
     made = charts(differences, overlap, replication, effects)
     if "annotation_gaps" in tables:
-        made |= gap_charts(tables["annotation_gaps"], params.controls)
+        made |= gap_charts(tables["annotation_gaps"], params.controls, tables["annotation_marginal"])
     for name, chart in made.items():
         save(chart, folder / "figures" / name)
     store.write_json(folder / "notes.json", sentences(differences))

@@ -27,10 +27,12 @@ def charts(
     return made
 
 
-def gap_charts(gaps: pd.DataFrame, controls: Collection[str] = ()) -> dict[str, Any]:
+def gap_charts(
+    gaps: pd.DataFrame, controls: Collection[str] = (), marginal: pd.DataFrame | None = None
+) -> dict[str, Any]:
     """Label gaps over models: a panel per group, tasks by their mean gap, a point per model; dialect as bars.
 
-    ``controls``: scripted models, which are drawn and are in no mean.
+    ``controls``: scripted models, which are drawn and are in no mean. ``marginal``: marginal gaps of all models.
     """
     made = {}
     names = gaps[gaps["paradigm"].eq("names") & gaps["gap"].notna()]
@@ -39,7 +41,31 @@ def gap_charts(gaps: pd.DataFrame, controls: Collection[str] = ()) -> dict[str, 
     dialect = gaps[gaps["paradigm"].eq("dialect") & gaps["gap"].notna()]
     if len(dialect):
         made["annotation_dialect"] = _dialect_gaps(dialect)
+    if marginal is not None and len(rows := _favorable(marginal)):
+        made["annotation_marginal"] = _marginal_gaps(rows)
     return made
+
+
+def _favorable(marginal: pd.DataFrame) -> pd.DataFrame:
+    """Favorable gaps by model: of each group of names, and of all marked names and dialects."""
+    rows = marginal[marginal["measure"].eq("favorable_gap") & marginal["by"].isin(["all", "group"])]
+    rows = rows[rows["estimate"].notna()]
+    panel = rows["paradigm"].astype(str) + ": " + rows["item"].astype(str)
+    return rows.assign(panel=panel.str.replace(": all", ", all groups"))
+
+
+def _marginal_gaps(rows: pd.DataFrame) -> Any:
+    import altair as alt
+
+    columns = ["model", "panel", "estimate", "ci_low", "ci_high", "p_adjusted_models", "n"]
+    base = alt.Chart(rows[columns]).encode(y=alt.Y("model:N", title=None))
+    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("ci_low:Q", title="favorable gap"), x2="ci_high:Q")
+    point = base.mark_point(filled=True, size=50).encode(x="estimate:Q", tooltip=columns)
+    zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0), y=alt.Y())
+    layers = (zero + interval + point).properties(width=230)
+    facet = layers.facet(alt.Facet("panel:N", title=None, sort=None), columns=2)
+    said = "Mean over tasks, unfavorable ones with the opposite sign; below 0 the marked group is judged less favorably"
+    return facet.properties(title=alt.TitleParams("Favorable gaps by model", subtitle=said))
 
 
 def _name_gaps(rows: pd.DataFrame, controls: Collection[str]) -> Any:

@@ -52,7 +52,7 @@ class Matched:
     cells: pd.DataFrame
     """Group, reference, task and facts of each cell."""
     differences: Floats
-    """Shape (4, pairs of texts, cells): `delta`, `lost`, `low` and `high`."""
+    """Shape (5, pairs of texts, cells): `delta`, `lost`, `low`, `high` and `margin`."""
     factors: Mapping[str, Labels]
     """Factor -> cluster of each pair of texts."""
     groups: Labels
@@ -73,6 +73,11 @@ class Matched:
     def bounds(self) -> tuple[Floats, Floats]:
         """`delta` with every missing judgment at its least and at its most for the marked text."""
         return self.differences[2], self.differences[3]
+
+    @property
+    def margin(self) -> Floats:
+        """Margin ln P(yes) - ln P(no) of the marked text minus that of the unmarked one, nats; NaN where not scored."""
+        return np.asarray(self.differences[4])
 
     @property
     def valence(self) -> Floats:
@@ -132,7 +137,7 @@ class Matched:
     def joined(cls, parts: Sequence[Matched]) -> Matched:
         """Several paradigms as one; a pair of one has a cluster of its own in the factors of another."""
         if not parts:
-            return cls(pd.DataFrame({"reference": []}), np.zeros((4, 0, 0)), {}, np.zeros(0, dtype=object))
+            return cls(pd.DataFrame({"reference": []}), np.zeros((5, 0, 0)), {}, np.zeros(0, dtype=object))
         if len(parts) == 1:
             return parts[0]
         names = max((part.factors for part in parts), key=len)
@@ -168,7 +173,7 @@ def matched(pairs: pd.DataFrame) -> Matched:
         unit = pd.factorize(unit * (int(part.max(initial=0)) + 1) + part)[0].astype(np.int64)
     first = np.zeros(int(unit.max(initial=-1)) + 1, dtype=np.int64)
     first[unit[::-1]] = np.arange(len(pairs))[::-1]
-    made = np.full((4, len(first), len(table)), np.nan)
+    made = np.full((5, len(first), len(table)), np.nan)
     made[:, unit, code] = _differences(pairs)
     if missing_column:
         known = {"pair": np.arange(len(pairs)).astype(str).astype(object)}
@@ -190,7 +195,7 @@ def factors(pairs: pd.DataFrame, dialect: bool) -> tuple[dict[str, Labels], str]
 
 
 def _differences(pairs: pd.DataFrame) -> Floats:
-    """`Matched.differences` of each row, shape (4, rows)."""
+    """`Matched.differences` of each row, shape (5, rows)."""
     yes, answered, lost = (
         np.array([pairs[[f"{name}{side}" for name in which]].sum(axis=1) for side in ("", "_reference")], dtype=float)
         for which in (("yes",), ("n",), REASONS)
@@ -198,12 +203,20 @@ def _differences(pairs: pd.DataFrame) -> Floats:
     asked = answered + lost
     least, most, missing = yes / asked, (yes + lost) / asked, lost / asked
     delta = pairs["delta"].to_numpy(dtype=float)
-    return np.array([delta, missing[0] - missing[1], least[0] - most[1], most[0] - least[1]])
+    margin = margin_shift(pairs).to_numpy(dtype=float)
+    return np.array([delta, missing[0] - missing[1], least[0] - most[1], most[0] - least[1], margin])
+
+
+def margin_shift(pairs: pd.DataFrame) -> pd.Series:
+    """Margin of the marked text minus that of the unmarked one, in nats; NaN where answers were not scored."""
+    if "margin" not in pairs:
+        return pd.Series(np.nan, index=pairs.index)
+    return pairs["margin"] - pairs["margin_reference"]
 
 
 def _diagonal(blocks: Sequence[Floats]) -> Floats:
     """Arrays along the diagonal of the last two axes, NaN elsewhere."""
-    made = np.full((4, sum(block.shape[1] for block in blocks), sum(block.shape[2] for block in blocks)), np.nan)
+    made = np.full((5, sum(block.shape[1] for block in blocks), sum(block.shape[2] for block in blocks)), np.nan)
     row = column = 0
     for block in blocks:
         made[:, row : row + block.shape[1], column : column + block.shape[2]] = block

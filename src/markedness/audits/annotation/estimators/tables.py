@@ -38,15 +38,17 @@ def name_gaps(pairs: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
         (`markedness.stats.crossed`); ``p_adjusted``, Benjamini-Hochberg over all rows, those that could not be tested
         counted as p = 1; ``significant``; ``t`` and the columns with the suffix ``_published``: the paper's
         (`published_paired_tests`); ``missing``, pairs without both answers; ``yes_rate`` and ``yes_rate_reference`` in
-        [0, 1]; ``margin_gap``, mean difference of ln P(yes) - ln P(no) in nats. NaN where nothing can be estimated.
+        [0, 1]; ``margin_gap``, mean difference of ln P(yes) - ln P(no) in nats, with ``margin_ci_low``,
+        ``margin_ci_high``, ``margin_p`` and ``margin_p_adjusted`` as those of the gap. NaN where nothing can be
+        estimated.
     """
     code, table = cells(pairs)
-    n = len(table)
-    table = table.join(_tests(pairs, code, n, confidence_level))
+    n, of = len(table), matched(pairs)
+    table = table.join(_tests(pairs, of, code, confidence_level))
     table["missing"] = np.bincount(code, minlength=n) - table["n_pairs"]
     for side in ("", "_reference"):
         table[f"yes_rate{side}"] = _rate(_sums(pairs[f"yes{side}"], code, n), _sums(pairs[f"n{side}"], code, n))
-    table["margin_gap"] = published_paired_tests(_margin_shift(pairs), code, n, confidence_level)["gap"]
+    table = table.assign(**_margins(of, confidence_level))
     first = ["group", "task", "gap", "ci_low", "ci_high", "t", "p", "p_adjusted", "n_pairs", "missing"]
     return _ordered(table, first)
 
@@ -65,12 +67,12 @@ def dialect_gaps(pairs: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
         ``gap``, difference of yes-rates over all answers, in [-1, 1], positive: the marked dialect gets yes more
         often; ``paired_gap``, mean difference over texts, with the tests of `name_gaps` over pairs of texts
         (``n_texts`` for ``n_pairs``); Welch's test of single answers and `cohens_h`, as published; ``n`` and
-        ``n_reference``, answers; ``missing``, judgments of either side without an answer; ``margin_gap`` as in
-        `name_gaps`. NaN where nothing can be estimated.
+        ``n_reference``, answers; ``missing``, judgments of either side without an answer; ``margin_gap`` and its
+        tests as in `name_gaps`. NaN where nothing can be estimated.
     """
     code, table = cells(pairs)
-    n = len(table)
-    tests = _tests(pairs, code, n, confidence_level)
+    n, of = len(table), matched(pairs)
+    tests = _tests(pairs, of, code, confidence_level)
     table = table.join(tests.rename(columns={"gap": "paired_gap", "n_pairs": "n_texts"}))
     yes, asked, yes_reference, asked_reference = (
         _sums(pairs[name], code, n) for name in ("yes", "n", "yes_reference", "n_reference")
@@ -82,7 +84,7 @@ def dialect_gaps(pairs: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
     table["n"], table["n_reference"] = asked.astype(int), asked_reference.astype(int)
     lost = pairs[[f"{reason}{side}" for reason in REASONS for side in ("", "_reference")]].sum(axis=1)
     table["missing"] = _sums(lost, code, n).astype(int)
-    table["margin_gap"] = published_paired_tests(_margin_shift(pairs), code, n, confidence_level)["gap"]
+    table = table.assign(**_margins(of, confidence_level))
     return _ordered(table, ["task", "gap", "t", "p", "p_adjusted", "welch_p", "cohens_h", "n_texts"])
 
 
@@ -144,12 +146,11 @@ def answered(pairs: pd.DataFrame, gaps: pd.DataFrame, level: float) -> dict[str,
     }  # fmt: skip
 
 
-def _tests(pairs: pd.DataFrame, code: Codes, n: int, confidence_level: float) -> pd.DataFrame:
+def _tests(pairs: pd.DataFrame, of: Matched, code: Codes, confidence_level: float) -> pd.DataFrame:
     """The paper's tests of each cell, and the engine's."""
-    tests = published_paired_tests(pairs["delta"], code, n, confidence_level).drop(columns="se")
+    tests = published_paired_tests(pairs["delta"], code, len(of.cells), confidence_level).drop(columns="se")
     tests["p_adjusted"] = published_corrected(tests["p"])
     tests = tests.rename(columns={name: f"{name}_published" for name in PUBLISHED})
-    of = matched(pairs)
     found = _cell_tests(of, of.delta, confidence_level)
     del found["mean"]
     return tests.assign(**found, significant=found["p_adjusted"] < 1 - confidence_level)
@@ -187,11 +188,11 @@ def _rate(yes: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.float6
     return rate
 
 
-def _margin_shift(pairs: pd.DataFrame) -> pd.Series:
-    """Margin of the marked text minus that of the unmarked one, in nats; NaN where answers were not scored."""
-    if "margin" not in pairs:
-        return pd.Series(np.nan, index=pairs.index)
-    return pairs["margin"] - pairs["margin_reference"]
+def _margins(of: Matched, confidence_level: float) -> dict[str, Floats]:
+    """``margin_gap`` of each cell and its tests."""
+    found = _cell_tests(of, of.margin, confidence_level)
+    found["p_adjusted"] = np.where(np.isnan(found["p"]), np.nan, found["p_adjusted"])
+    return {"margin_gap": found.pop("mean"), **{f"margin_{name}": values for name, values in found.items()}}
 
 
 def _ordered(table: pd.DataFrame, first: list[str]) -> pd.DataFrame:

@@ -1,0 +1,142 @@
+"""Marginal gaps and intervals of margins: planted effects are found, blind worlds are not accused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from tests.cells import number
+
+from markedness.audits.annotation import evaluate, figures, worlds
+from markedness.audits.annotation.estimators.cells import matched, of_paradigm
+from markedness.audits.annotation.estimators.marginal import marginal_gaps
+from markedness.audits.annotation.estimators.tables import name_gaps
+from markedness.records import FeatureTables
+
+from .conftest import PARAMS, stored, tabled
+
+WORLDS = {world.name: world for world in worlds.worlds("quick")}
+
+
+def marginal(features: FeatureTables) -> pd.DataFrame:
+    parts = {name: matched(of_paradigm(features["pairs"], name)) for name in ("names", "dialect")}
+    return marginal_gaps(parts, 0.95)
+
+
+def scored(seed: int, world: str = "names_shared", shift: float = 0.0) -> FeatureTables:
+    """A world whose answers have margins: names move them, and Black names by ``shift`` nats."""
+    tables = WORLDS[world].draw(np.random.default_rng(seed))
+    rng, pairs = np.random.default_rng(seed + 1000), tables["pairs"]
+    leaning = {name: rng.normal(0, 0.3) for name in pd.unique(pairs[["name", "reference_name"]].to_numpy().ravel())}
+    for side, name in (("", "name"), ("_reference", "reference_name")):
+        pairs[f"margin{side}"] = pairs[name].map(leaning).fillna(0.0) + rng.normal(size=len(pairs))
+    pairs["margin"] += shift * pairs["group"].eq("Black")
+    return tables
+
+
+def accused(p: list[float]) -> float:
+    """p of at least so many of the tests at .05 or below, if each were right."""
+    return float(stats.binomtest(sum(value <= 0.05 for value in p), len(p), 0.05, alternative="greater").pvalue)
+
+
+def one(table: pd.DataFrame, by: str, item: str, measure: str, column: str = "p", paradigm: str = "names") -> float:
+    rows = table.query("paradigm == @paradigm and by == @by and item == @item and measure == @measure")
+    assert len(rows) == 1, (by, item, measure)
+    return float(rows[column].iloc[0])
+
+
+def test_marginal_gaps_are_means_of_the_cells_with_their_valence() -> None:
+    # hireable (favorable): marked yes 2 of 3, unmarked 1 of 3, gap 1/3; poor (unfavorable): 3 of 3 and 1 of 3, gap 2/3
+    rows = pd.concat([
+        stored(
+            group=["Black"] * 3 + ["White"] * 3, pair=list("123123"), vignette=list("abcabc"), y=list(y),
+            name=["x", "y", "z", "u", "v", "w"], task=[task] * 6, iteration=["0"] * 6,
+            domain=["economic" if task == "poor" else "employability"] * 6,
+        )
+        for task, y in (("hireable", "110100"), ("poor", "111001"))
+    ], ignore_index=True)  # fmt: skip
+    table = marginal(tabled(rows))
+    assert one(table, "all", "all", "gap", "estimate") == pytest.approx(1 / 2)
+    assert one(table, "all", "all", "favorable_gap", "estimate") == pytest.approx((1 / 3 - 2 / 3) / 2)
+    assert one(table, "task", "poor", "gap", "estimate") == pytest.approx(2 / 3)
+    assert one(table, "valence", "favorable", "gap", "estimate") == pytest.approx(1 / 3)
+    assert one(table, "valence", "favorable", "gap", "n") == 3 and one(table, "all", "all", "gap", "cells") == 2
+    # one group, and no scored answers: no margin by group, no margin_gap; three names are no sample
+    assert set(table["by"]) == {"all", "task", "domain", "valence"} and "margin_gap" not in set(table["measure"])
+    assert table[["ci_low", "ci_high", "p"]].isna().all().all()
+
+
+@pytest.mark.slow
+def test_blind_worlds_are_not_accused_by_any_margin() -> None:
+    made = [marginal(scored(seed)) for seed in range(60)]
+    for by, item in (("all", "all"), ("group", "Black"), ("task", "leader"), ("valence", "favorable")):
+        for measure in ("gap", "margin_gap", *(["favorable_gap"] if by in ("all", "group") else [])):
+            found = [one(table, by, item, measure) for table in made]
+            assert accused(found) > 0.01, (by, item, measure)
+    # Benjamini-Hochberg over the groups: some group is found in at most 5 % of the blind studies
+    groups = [table.query("by == 'group' and measure == 'favorable_gap'")["p_adjusted"].min() for table in made]
+    assert accused(groups) > 0.01
+    covered = [one(t, "all", "all", "gap", "ci_low") <= 0 <= one(t, "all", "all", "gap", "ci_high") for t in made]
+    assert stats.binomtest(sum(covered), len(made), 0.95, alternative="less").pvalue > 0.01
+
+
+@pytest.mark.slow
+def test_planted_margins_are_found_and_hold_their_size() -> None:
+    tables = [marginal(scored(seed, "planted_3000_pairs", 0.5)) for seed in range(8)]
+    # Törnberg (2026), table 3, over the four groups: poor +0.066, +0.033, +0.048, +0.038
+    poor = (0.066 + 0.033 + 0.048 + 0.038) / 4
+    bounds = [(one(t, "task", "poor", "gap", "ci_low"), one(t, "task", "poor", "gap", "ci_high")) for t in tables]
+    assert sum(low <= poor <= high for low, high in bounds) >= 6
+    assert sum(one(t, "task", "poor", "gap", "p_adjusted") <= 0.05 for t in tables) >= 6
+    for table in tables:
+        assert one(table, "group", "Black", "margin_gap", "p_adjusted") <= 0.001
+        assert one(table, "group", "Black", "margin_gap", "estimate") == pytest.approx(0.5, abs=0.25)
+        assert one(table, "valence", "favorable", "gap", "p_adjusted", "dialect") <= 0.05
+
+
+@pytest.mark.slow
+def test_intervals_of_single_margins_cover_and_blind_cells_are_not_accused() -> None:
+    blind, found, covered = [], 0, 0
+    for seed in range(40):
+        gaps = name_gaps(of_paradigm(scored(seed, shift=0.8)["pairs"], "names"), 0.95).set_index(["group", "task"])
+        blind.append(number(gaps, ("Arab", "poor"), "margin_p"))
+        black = ("Black", "poor")
+        found += number(gaps, black, "margin_p_adjusted") <= 0.05
+        covered += number(gaps, black, "margin_ci_low") <= 0.8 <= number(gaps, black, "margin_ci_high")
+    assert accused(blind) > 0.01 and found >= 32
+    assert stats.binomtest(covered, 40, 0.95, alternative="less").pvalue > 0.01
+
+
+def test_margins_that_were_not_scored_have_no_test() -> None:
+    gaps = name_gaps(of_paradigm(WORLDS["blind"].draw(np.random.default_rng(1))["pairs"], "names"), 0.95)
+    assert gaps.filter(like="margin").isna().all().all() and gaps["p_adjusted"].notna().all()
+
+
+def test_marginal_gaps_without_names_of_the_texts_have_estimates_alone() -> None:
+    features = WORLDS["blind"].draw(np.random.default_rng(1))
+    features = {"pairs": features["pairs"].assign(name="", reference_name="")}
+    table = marginal(features).query("paradigm == 'names'")
+    assert table["estimate"].notna().all() and table[["ci_low", "ci_high", "p", "p_adjusted"]].isna().all().all()
+
+
+def test_marginal_gaps_of_models_are_one_family_without_the_controls() -> None:
+    features = {name: WORLDS["blind"].draw(np.random.default_rng(seed)) for seed, name in enumerate("abc")}
+    versions = pd.DataFrame({"model": list("abc"), "scripted": [True, False, False]})
+    table = evaluate.across(features, versions, PARAMS)["annotation_marginal"]
+    assert set(table["model"]) == set("abc") and (table["model"].value_counts() == table["model"].eq("a").sum()).all()
+    own = table.query("paradigm == 'names' and by == 'group' and measure == 'gap'")
+    asked = own[own["model"].ne("a")]
+    assert asked["p_adjusted_models"].to_numpy() == pytest.approx(stats.false_discovery_control(asked["p"]))
+    control = own[own["model"].eq("a")]
+    assert (control["p_adjusted_models"] == control["p_adjusted"]).all()
+    alone = evaluate.evaluate(features["b"], PARAMS, np.random.default_rng(5)).tables["marginal_gaps"]
+    shown = table.loc[table["model"].eq("b"), ["estimate", "p"]].to_numpy()
+    assert alone[["estimate", "p"]].to_numpy() == pytest.approx(shown)
+
+
+def test_marginal_gaps_are_drawn_by_group_domain_and_task() -> None:
+    made = evaluate.evaluate(WORLDS["planted"].draw(np.random.default_rng(1)), PARAMS, np.random.default_rng(5))
+    chart = made.figures["marginal_gaps_names"].to_dict()
+    assert [panel["title"] for panel in chart["concat"]] == ["By group: favorable gap", "By task: gap"]
+    assert figures._marginal(made.tables["marginal_gaps"].assign(estimate=np.nan), "names", 0.95) is None
