@@ -19,7 +19,7 @@ def charts(tables: Mapping[str, pd.DataFrame]) -> dict[str, alt.TopLevelMixin]:
     """File stem -> altair chart; a table without rows has none."""
     drawn = {
         "marked_words": _top_words(
-            tables["marked_words"], "z", "z, summed", "",
+            tables["marked_words"], "z", "z, summed", "~g",
             f"The {_TOP} words that most distinguish each group from the unmarked groups",
             "z of the log-odds, summed over the comparisons with the unmarked groups",
         ),
@@ -85,19 +85,26 @@ def _marked_words_null(table: pd.DataFrame) -> alt.LayerChart | None:
 
 
 def _bars_with_interval(
-    rows: pd.DataFrame, facet: str, value: str, bounds: tuple[str, str], axis: alt.X, n_columns: int
+    rows: pd.DataFrame, facet: str, value: str, bounds: tuple[str, ...], axis: alt.X, n_columns: int
 ) -> alt.FacetChart:
-    """A bar per group with a line from its lower to its upper bound, one panel per value of ``facet``."""
+    """A bar per group with a line from its lower to its upper bound, one panel per value of ``facet``.
+
+    ``bounds``: of the line; two more names are of a thick one.
+    """
     import altair as alt
 
     rows = rows.assign(label=_labels(rows))[[facet, "label", value, *bounds, "n"]].head(_MAX_ROWS)
     base = alt.Chart(rows)
     y = alt.Y("label:N", title=None, sort=list(dict.fromkeys(rows["label"])))
     bars = base.mark_bar().encode(x=axis, y=y, tooltip=[facet, "label", value, "n"])
-    interval = base.mark_rule(strokeWidth=2).encode(x=f"{bounds[0]}:Q", x2=f"{bounds[1]}:Q", y=y)
+    lines = [
+        base.mark_rule(strokeWidth=width, color="#1F2328").encode(x=f"{low}:Q", x2=f"{high}:Q", y=y)
+        for width, low, high in zip((1, 4), bounds[::2], bounds[1::2], strict=False)
+    ]
     panels = alt.Facet(f"{facet}:N", title=None, sort=list(dict.fromkeys(rows[facet])))
-    layers: alt.LayerChart = (bars + interval).properties(width=190, height=alt.Step(14))
-    return layers.facet(facet=panels, columns=n_columns)
+    layers = alt.LayerChart(layer=[bars, *lines])
+    chart: alt.FacetChart = layers.properties(width=190, height=alt.Step(14)).facet(facet=panels, columns=n_columns)
+    return chart
 
 
 def _lexicon(table: pd.DataFrame) -> alt.FacetChart | None:
@@ -111,9 +118,13 @@ def _lexicon(table: pd.DataFrame) -> alt.FacetChart | None:
     mean, error = rows["mean_percent"], rows["standard_error"]
     x = alt.X("mean_percent:Q", title="% of words")
     chart = _bars_with_interval(
-        rows.assign(low=mean - error, high=mean + error), "lexicon", "mean_percent", ("low", "high"), x, n_columns=3
-    )
-    said = "Mean percentage of words in the lexicon (Ghavami & Peplau 2013), and its standard error"
+        rows.assign(low=mean - error, high=mean + error), "lexicon", "mean_percent",
+        ("ci_low", "ci_high", "low", "high"), x, n_columns=3,
+    )  # fmt: skip
+    said = [
+        "Mean percentage of words in the lexicon (Ghavami & Peplau 2013). Thick lines: standard error over texts, as",
+        "published; thin lines: the interval of lexicon.csv",
+    ]
     return chart.properties(title=alt.TitleParams("Words of stereotype lexicons", subtitle=said))
 
 
