@@ -15,12 +15,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.stats.inference import MIN_CLUSTERS, Spread, mean_leave_out, spread
+from markedness.stats.inference import MIN_CLUSTERS, Spread, adjusted_p, mean_leave_out, spread
 
 CELL_COLUMNS = ("group", "prompt", "n", "mean_cosine", "standard_error")
 EFFECT_COLUMNS = (
     "factor", "group", "reference", "difference", "ci_low", "ci_high", "p", "n_prompts", "standard_error_published",
     "ci_low_published", "ci_high_published", "z_published", "p_published",
+)  # fmt: skip
+
+SIMPLE_COLUMNS = (
+    "factor", "group", "reference", "within", "difference", "ci_low", "ci_high", "p", "p_adjusted", "interaction",
+    "interaction_ci_low", "interaction_ci_high", "interaction_p", "interaction_p_adjusted", "n_prompts",
 )  # fmt: skip
 
 
@@ -175,6 +180,74 @@ def similarity_effects(
             model = _coefficient(fitted, factor, str(value), confidence_level)
             rows.append((factor, value, reference, difference, *tested, len(by_prompt), *model))
     return pd.DataFrame(rows, columns=list(EFFECT_COLUMNS))
+
+
+def similarity_simple_effects(
+    cells: pd.DataFrame, factors: pd.DataFrame, unmarked: Mapping[str, str], confidence_level: float = 0.95
+) -> pd.DataFrame:
+    """The difference of each marked value within each value of the other factor, and how these differ: interactions.
+
+    Parameters
+    ----------
+    cells, factors, unmarked, confidence_level
+        As in `similarity_effects`; two factors.
+
+    Returns
+    -------
+    DataFrame
+        `SIMPLE_COLUMNS`: one row per factor, marked value and value of the other factor (``within``). ``difference``:
+        mean over prompts of the group's mean cosine minus that of the reference, positive: the marked group's texts are
+        more alike. ``interaction``: this difference minus that within the other factor's reference, NaN in the latter;
+        in a balanced design the coefficient of a mixed model with race, gender and their product. Intervals and p: t
+        over prompts, with fewer than six over texts; p_adjusted: Benjamini-Hochberg over the rows. Empty without two
+        factors.
+    """
+    data = cells.dropna(subset=["mean_cosine"]).join(factors, on="group")
+    used = [factor for factor in unmarked if factor in data and data[factor].nunique() > 1]
+    rows = []
+    for factor, other in (used, used[::-1]) if len(used) == 2 else ():
+        table = data.pivot_table(index="prompt", columns=[other, factor], values=["mean_cosine", "standard_error", "n"])
+        reference, within = unmarked[factor], [w for w in data[other].unique() if w != unmarked[other]]
+        for value in [v for v in data[factor].unique() if v != reference]:
+            for place in (unmarked[other], *within):
+                simple = [((place, value), 1.0), ((place, reference), -1.0)]
+                crossed = [*simple, ((unmarked[other], value), -1.0), ((unmarked[other], reference), 1.0)]
+                found = _contrast(table, simple, confidence_level)
+                differs = _contrast(table, crossed if place != unmarked[other] else [], confidence_level)
+                rows.append((factor, value, reference, place, *found[:4], np.nan, *differs[:4], np.nan, found[4]))
+    made = pd.DataFrame(rows, columns=list(SIMPLE_COLUMNS))
+    return made.assign(
+        p_adjusted=adjusted_p(made["p"]),
+        interaction_p_adjusted=_of_tested(made["interaction_p"]),
+    )
+
+
+def _of_tested(p: pd.Series) -> NDArray[np.float64]:
+    """Benjamini-Hochberg over the rows that have a test by design."""
+    tested = p.notna().to_numpy(dtype=bool)
+    made = np.full(len(p), np.nan)
+    made[tested] = adjusted_p(p[tested])
+    return made
+
+
+def _contrast(
+    table: pd.DataFrame, weights: Sequence[tuple[tuple[str, str], float]], confidence_level: float
+) -> tuple[float, float, float, float, int]:
+    """Mean over prompts of a weighted sum of cells, its interval and p, and the prompts that have all of them."""
+    if not weights or any(("mean_cosine", *cell) not in table for cell, _ in weights):
+        return np.nan, np.nan, np.nan, np.nan, 0
+    own = table[[("mean_cosine", *cell) for cell, _ in weights]].dropna()
+    by_prompt = own.to_numpy(dtype=float) @ np.array([weight for _, weight in weights])
+    if not len(by_prompt):
+        return np.nan, np.nan, np.nan, np.nan, 0
+    estimate = float(by_prompt.mean())
+    if len(by_prompt) >= MIN_CLUSTERS:
+        sampled = spread(mean_leave_out(by_prompt), {"prompt": np.arange(len(by_prompt))})
+    else:  # for these prompts alone: the texts are the sample
+        errors, n = (table.loc[own.index, [(name, *cell) for cell, _ in weights]] for name in ("standard_error", "n"))
+        variance = float(np.square(errors.to_numpy(dtype=float)).sum()) / len(own) ** 2
+        sampled = Spread(float(np.sqrt(variance)), float(n.to_numpy().sum() - n.size), fixed=("prompt",))
+    return estimate, *sampled.interval(estimate, confidence_level), sampled.p(estimate), len(own)
 
 
 def _fit(data: pd.DataFrame, factors: Sequence[str], unmarked: Mapping[str, str]) -> Any:

@@ -185,7 +185,10 @@ def test_evaluate_longer_texts_are_compared_by_embeddings() -> None:
     assert similarity["mean_cosine"]["Black"] > similarity["mean_cosine"]["White"]
     effect = made.tables["similarity_effects"].iloc[0]
     assert effect["difference"] > 0 and effect["ci_low"] > 0
-    assert made.score("similarity_difference.Black").estimate == pytest.approx(effect["difference"])
+    score = made.score("similarity_difference.Black")
+    assert (score.estimate, score.p) == pytest.approx((effect["difference"], effect["p"])) and score.p < 0.05
+    assert "similarity_simple_effects" not in made.tables  # one axis
+    assert "similarity_effects" in made.figures
 
 
 def test_closing_rows_count_the_cues_in_which_a_group_alone_has_most_variety() -> None:

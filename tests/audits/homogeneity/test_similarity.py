@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from tests.cells import number
 
 from markedness.stats.similarity import (
@@ -10,6 +11,7 @@ from markedness.stats.similarity import (
     mean_pairwise_cosine,
     similarity_cells,
     similarity_effects,
+    similarity_simple_effects,
     within_group_similarity,
 )
 
@@ -110,3 +112,59 @@ def test_within_group_similarity_one_prompt_uses_the_texts_and_one_text_is_nan()
     assert number(table, "a", "ci_low") < number(table, "a", "mean_cosine") < number(table, "a", "ci_high")
     assert table.loc["b", ["mean_cosine", "ci_low", "ci_high"]].isna().all()
     assert table.loc["b", "n"] == 1
+
+
+def crossed_cells(values: dict[str, list[float]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Cells of some groups with these mean cosines, one per prompt, and the factors."""
+    rows = [(g, f"p{i}", 30, x, 0.01) for g, numbers in values.items() for i, x in enumerate(numbers)]
+    factors = pd.DataFrame({g: g.split() for g in values}, index=["race", "gender"]).T
+    return pd.DataFrame(rows, columns=["group", "prompt", "n", "mean_cosine", "standard_error"]), factors
+
+
+def test_simple_effects_worked_example() -> None:
+    # woman - man: 0.1 and 0.3 within Black (mean 0.2), 0.1 and 0.1 within White (0.1); the interaction is 0.1.
+    # Two prompts, so that texts are the sample: the variance of a difference is 4 * 0.01^2 / 2^2,
+    # that of an interaction twice as large.
+    cells, factors = crossed_cells(
+        {"Black woman": [0.5, 0.7], "Black man": [0.4, 0.4], "White woman": [0.4, 0.5], "White man": [0.3, 0.4]}
+    )
+    table = similarity_simple_effects(cells, factors, UNMARKED)
+    assert len(table) == 4 and list(table["factor"]) == ["race", "race", "gender", "gender"]
+    women = table[table["factor"].eq("gender")].set_index("within")
+    assert women["difference"].to_dict() == pytest.approx({"Black": 0.2, "White": 0.1})
+    assert number(women, "Black", "interaction") == pytest.approx(0.1) and np.isnan(
+        number(women, "White", "interaction")
+    )
+    half = stats.t.ppf(0.975, 4 * 29) * 0.01
+    assert number(women, "Black", "ci_high") - 0.2 == pytest.approx(half)
+    wide = stats.t.ppf(0.975, 8 * 29) * 0.01 * np.sqrt(2)
+    assert number(women, "Black", "interaction_ci_high") - 0.1 == pytest.approx(wide)
+    one_axis = similarity_simple_effects(cells, factors[["race"]], {"race": "White"})
+    assert one_axis.empty and list(one_axis) == list(table)
+
+
+def world(seed: int, gender: float = 0.0) -> pd.DataFrame:
+    """13 prompts with effects of prompt and of race by prompt; texts of Black women are ``gender`` more alike."""
+    rng = np.random.default_rng(seed)
+    of_prompt, of_race = rng.normal(0, 0.05, 13), rng.normal(0.03, 0.02, 13)
+    made = {
+        f"{race} {sex}": (
+            0.4 + of_prompt + of_race * (race == "Black") + gender * (race == "Black") * (sex == "woman")
+            + rng.normal(0, 0.01, 13)
+        ).tolist()
+        for race in ("White", "Black") for sex in ("man", "woman")
+    }  # fmt: skip
+    return similarity_simple_effects(*crossed_cells(made), UNMARKED).set_index(["factor", "within"])
+
+
+def test_simple_effects_that_are_planted_are_found_and_blind_ones_are_not_accused() -> None:
+    key = ("gender", "Black")
+    blind = [world(seed) for seed in range(150)]
+    for column in ("p", "interaction_p"):
+        found = sum(number(table, key, column) <= 0.05 for table in blind)
+        assert stats.binomtest(found, 150, 0.05, alternative="greater").pvalue > 0.01, column
+    planted = [world(seed, gender=0.03) for seed in range(20)]
+    assert all(number(table, key, "p_adjusted") <= 0.05 for table in planted)
+    assert sum(number(table, key, "interaction_p_adjusted") <= 0.05 for table in planted) >= 18
+    covered = sum(number(t, key, "ci_low") <= 0.03 <= number(t, key, "ci_high") for t in planted)
+    assert stats.binomtest(covered, 20, 0.95, alternative="less").pvalue > 0.01

@@ -37,6 +37,7 @@ from markedness.results import Evaluation
 from markedness.stats.similarity import (
     similarity_cells,
     similarity_effects,
+    similarity_simple_effects,
     within_group_similarity,
 )
 
@@ -131,9 +132,11 @@ def _similarity(texts: pd.DataFrame, axes: Axes, params: Params) -> dict[str, pd
     factors = texts.drop_duplicates("group").set_index("group")[list(axes)]
     unmarked = {axis: words.unmarked for axis, words in axes.items()}
     effects = similarity_effects(crossed, factors, unmarked, params.confidence_level)
+    simple = similarity_simple_effects(crossed, factors, unmarked, params.confidence_level)
     return {
         "similarity": pd.concat(parts, ignore_index=True),
         "similarity_effects": effects.rename(columns={"factor": "axis"}),
+        "similarity_simple_effects": simple.rename(columns={"factor": "axis"}),
     }
 
 

@@ -29,6 +29,9 @@ def figures(tables: Mapping[str, pd.DataFrame], confidence_level: float) -> dict
         charts["differences"] = differences(tables["differences"])
     if "similarity" in tables:
         charts["similarity"] = similarity(tables["similarity"], confidence_level)
+        if len(tables.get("similarity_effects", ())):
+            simple = tables.get("similarity_simple_effects", pd.DataFrame())
+            charts["similarity_effects"] = similarity_effects(tables["similarity_effects"], simple, confidence_level)
     return charts
 
 
@@ -75,7 +78,7 @@ def forest(effects: pd.DataFrame, pooled: pd.DataFrame) -> alt.TopLevelMixin:
     zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
     bars = base.mark_rule(strokeWidth=2, color="#6E6E6E").encode(y=y, x=x, x2="ci_high:Q")
     found = alt.Scale(domain=["yes", "no"], range=["#D55E00", "#8C959C"])
-    color = alt.Color("found:N", title="Found (adjusted p < 0.05)", scale=found)
+    color = alt.Color("found:N", title="Adjusted p < 0.05", scale=found)
     points = base.transform_filter("!datum.pooled").mark_point(size=40)
     points = points.encode(y=y, x="d:Q", color=color, tooltip=[*columns, "z", "p_adjusted"])
     diamond = base.transform_filter("datum.pooled").mark_point(shape="diamond", size=140, color="#0072B2")
@@ -124,6 +127,25 @@ def similarity(table: pd.DataFrame, confidence_level: float) -> alt.TopLevelMixi
         "Similarity of texts within a group", subtitle=f"Mean and {confidence_level:.0%} interval over prompts"
     )
     return alt.layer(bars, points).properties(title=title, height=alt.Step(18))
+
+
+def similarity_effects(effects: pd.DataFrame, simple: pd.DataFrame, confidence_level: float) -> alt.TopLevelMixin:
+    """Differences in similarity between groups, over all and within each value of the other axis, with intervals."""
+    import altair as alt
+
+    rows = pd.concat([effects.assign(within=""), simple], ignore_index=True).dropna(subset=["difference"])
+    where = (" (" + rows["within"].astype(str) + ")").where(rows["within"].astype(str).ne(""), "")
+    rows = rows.assign(label=rows["group"].astype(str) + " - " + rows["reference"].astype(str) + where)
+    columns = ["label", "axis", "difference", "ci_low", "ci_high", "p", "n_prompts"]
+    base = alt.Chart(rows[columns]).encode(y=alt.Y("label:N", title=None, sort=None))
+    zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0), y=alt.Y())
+    bars = base.mark_rule(strokeWidth=2, color="#0072B2").encode(
+        x=alt.X("ci_low:Q", title="Difference in mean cosine (positive: first group more alike)"), x2="ci_high:Q"
+    )
+    points = base.mark_point(filled=True, size=50).encode(x="difference:Q", tooltip=columns)
+    said = f"Means over prompts with {confidence_level:.0%} intervals; in brackets: within one value of the other axis"
+    layers = alt.layer(zero, bars, points).properties(height=alt.Step(16))
+    return layers.properties(title=alt.Title("Differences in the similarity of texts", subtitle=said))
 
 
 def _words(cues: pd.Series) -> pd.Series:

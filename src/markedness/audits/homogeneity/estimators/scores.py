@@ -23,7 +23,7 @@ from markedness.audits.homogeneity.estimators.group_differences import (
 from markedness.audits.homogeneity.estimators.noncompliance import noncompliance_difference
 from markedness.audits.homogeneity.estimators.params import Params
 from markedness.records import Axes, FeatureTables
-from markedness.results import Score, named_contrasts, not_estimated
+from markedness.results import NAN, Score, named_contrasts, not_estimated
 from markedness.stats import inference
 
 LESS_VARIETY = "the marked group is described with less variety"
@@ -162,16 +162,18 @@ def other_scores(tables: Mapping[str, pd.DataFrame], axes: Axes) -> Iterator[Sco
             "unit": "prompt formats", "positive": "the marked group's texts are more alike",
             "method": "t over prompt formats; with fewer than six over texts, for these formats alone",
         }  # fmt: skip
-        yield from _effect_scores("similarity_difference", table, "difference", "n_prompts", about)
+        yield from _effect_scores("similarity_difference", table, "difference", "n_prompts", about, p="p")
     if (table := tables.get("meta_analysis")) is not None:
         about = {"unit": "cues", "positive": LESS_VARIETY, "method": "as published"}
         yield from _effect_scores("pooled_d", table[table["axis"].isin(list(axes))], "d", "k", about)
 
 
-def _effect_scores(measure: str, table: pd.DataFrame, value: str, n: str, about: Mapping[str, Any]) -> Iterator[Score]:
-    """A Score per row of a table of effects; ``value`` and ``n`` name its columns."""
+def _effect_scores(
+    measure: str, table: pd.DataFrame, value: str, n: str, about: Mapping[str, Any], p: str = ""
+) -> Iterator[Score]:
+    """A Score per row of a table of effects; ``value``, ``n`` and ``p`` name its columns; without ``p`` no test."""
     for row in table.to_dict("records"):
         yield Score(
-            f"{measure}.{row['group']}", row[value], row["ci_low"], row["ci_high"], n=int(row[n]), group=row["group"],
-            reference=row["reference"], **about,
+            f"{measure}.{row['group']}", row[value], row["ci_low"], row["ci_high"], p=row[p] if p else NAN,
+            n=int(row[n]), group=row["group"], reference=row["reference"], **about,
         )  # fmt: skip
