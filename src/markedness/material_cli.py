@@ -47,7 +47,8 @@ def corpora_get(
     errors = corpora.get(root, prefix, source)
     for error in errors:
         tell(hide(str(error)), error=True)
-    print(f"{len(corpora.pins(root, prefix)) - len(errors)} files in place, {len(errors)} missing")
+    hint = "; 'markedness corpora get --from FOLDER' finds copies by their checksum" if errors else ""
+    print(f"{len(corpora.pins(root, prefix)) - len(errors)} files in place, {len(errors)} missing{hint}")
     if errors:
         raise typer.Exit(1)
 

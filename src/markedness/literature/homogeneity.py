@@ -1,8 +1,8 @@
-"""Probability of differentiation (Lee, Lai 2024): its tables, and how many effects of one study another replicates."""
+"""Lee, Lai 2024: tables of P_d, and effects that replicate; Lee, Montgomery, Lai 2024: statements on similarity."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +11,7 @@ from markedness.audits.homogeneity.replication import replication, single_axis
 from markedness.literature.agreement import Agreement, as_cells, published, result, tables
 
 PAPER = "Lee, Lai 2024"
+SIMILARITY = "Lee, Montgomery, Lai 2024"
 
 
 def differentiation(root: Path) -> Iterator[Agreement]:
@@ -90,4 +91,35 @@ def replications(root: Path) -> Iterator[Agreement]:
         yield Agreement(PAPER, str(row["table"]), str(row["model"]), f"replicated within {tolerance}", as_cells(rows))
 
 
-RULES = (differentiation, effects, situations, replications)
+def similarities(root: Path) -> Iterator[Agreement]:
+    """What the abstract says of the similarity of texts, against the intervals over prompts of the pinned texts.
+
+    The printed numbers are of other encoders and of all four files of texts. An effect of gender within a race, which
+    the abstract calls consistent or not over encoders, is consistent here where its interval is above 0.
+    """
+    effects = result(root, "homogeneity", "homogeneity-bias", "similarity_effects")
+    simple = result(root, "homogeneity", "homogeneity-bias", "similarity_simple_effects")
+    if effects is None or simple is None:
+        return
+    by_race = float(effects.loc[effects["axis"].eq("race"), "difference"].min())
+    rows: list[tuple[str, object, object, bool]] = []
+    for row in published(root, "similarity_statements.csv").to_dict("records"):
+        table = simple[simple["within"].eq(row["within"])] if row["within"] else effects
+        own = table[table["group"].eq(row["group"]) & table["reference"].eq(row["reference"])].to_dict("records")
+        found = _found(own[0], str(row["said"]), by_race) if own else "not measured"
+        where = f" within {row['within']}" if row["within"] else ""
+        rows.append((f"{row['group']} - {row['reference']}{where}", row["said"], found, found == row["said"]))
+    yield Agreement(SIMILARITY, "abstract", "homogeneity-bias", "the interval over prompts says so", as_cells(rows))
+
+
+def _found(row: Mapping[Hashable, float], said: str, by_race: float) -> str:
+    """The statement that the results make in place of ``said``."""
+    if said == "smaller than by race":
+        return said if abs(row["difference"]) < by_race else "not smaller than by race"
+    above, below = row["ci_low"] > 0, row["ci_high"] < 0
+    if "consistent" in said:
+        return "consistent" if above else "not consistent"
+    return "more alike" if above else "less alike" if below else "not told apart"
+
+
+RULES = (differentiation, effects, situations, replications, similarities)
