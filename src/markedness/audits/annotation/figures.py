@@ -12,8 +12,8 @@ MAX_TASKS = 60
 
 
 MARGINS = (
-    ("group", "favorable_gap", "By group: favorable gap"), ("domain", "favorable_gap", "By domain: favorable gap"),
-    ("task", "gap", "By task: gap"),
+    ("group", "favorable_gap", "by group: favorable gap"), ("domain", "favorable_gap", "by domain: favorable gap"),
+    ("task", "gap", "by task: gap"),
 )  # fmt: skip
 """Margin, measure and title of each panel."""
 
@@ -28,9 +28,8 @@ def figures(
         made["gaps"] = _name_gaps(gaps, confidence_level)
     if dialect_gaps["gap"].notna().any():
         made["dialect_gaps"] = _dialect_bars(dialect_gaps, confidence_level)
-    for paradigm, table in marginal.groupby("paradigm", sort=False):
-        if (chart := _marginal(table, str(paradigm), confidence_level)) is not None:
-            made[f"marginal_gaps_{paradigm}"] = chart
+    if (chart := _marginal(marginal, confidence_level)) is not None:
+        made["marginal_gaps"] = chart
     if missing["rate"].gt(0).any():
         made["missing"] = _missing_bars(missing)
     return made
@@ -96,43 +95,47 @@ def _dialect_bars(dialect_gaps: pd.DataFrame, confidence_level: float) -> Any:
     )
 
 
-def _marginal(marginal: pd.DataFrame, paradigm: str, confidence_level: float) -> Any:
-    """Means over cells with their intervals, a panel per margin of `MARGINS`; None where there is none."""
+def _marginal(marginal: pd.DataFrame, confidence_level: float) -> Any:
+    """Means over cells with their intervals, a panel per paradigm and margin of `MARGINS`; None where there is none."""
     import altair as alt
 
     panels = []
-    bound = float(
-        marginal.loc[marginal["measure"].ne("margin_gap"), ["ci_low", "ci_high", "estimate"]].abs().max().max()
-    )
-    scale = alt.Scale(domain=[-1.05 * bound or -1.0, 1.05 * bound or 1.0])
-    for by, measure, title in MARGINS:
-        rows = marginal[marginal["by"].eq(by) & marginal["measure"].eq(measure) & marginal["estimate"].notna()]
-        rows = rows.reindex(rows["estimate"].abs().sort_values(ascending=False).index)[:MAX_TASKS]
-        rows = rows.sort_values("estimate", ascending=False)
-        if rows.empty:
-            continue
-        data = rows[["item", "estimate", "ci_low", "ci_high", "p_adjusted", "n", "cells"]].assign(
-            item=rows["item"].str.replace("_", " "),
-            significant=np.where(rows["p_adjusted"] < 1 - confidence_level, "yes", "no"),
-        )
-        base = alt.Chart(data).encode(y=alt.Y("item:N", sort=list(data["item"]), title=None))
-        interval = base.mark_rule().encode(
-            x=alt.X("ci_low:Q", title="difference of yes-rates", scale=scale), x2="ci_high:Q"
-        )
-        dot = base.mark_point(filled=True, size=50).encode(
-            x="estimate:Q", color=_significant(), tooltip=["item", "estimate", "ci_low", "ci_high", "p_adjusted", "n"],
-        )  # fmt: skip
-        zero = alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(strokeDash=[4, 3]).encode(x="zero:Q")
-        panels.append(alt.layer(zero, interval, dot).properties(title=title, width=260))
+    for paradigm, table in marginal.groupby("paradigm", sort=False):
+        shown = table[table["measure"].ne("margin_gap") & table["by"].isin([by for by, *_ in MARGINS])]
+        bound = 1.05 * float(shown[["ci_low", "ci_high", "estimate"]].abs().max().max()) or 1.0
+        for by, measure, title in MARGINS:
+            rows = shown[shown["by"].eq(by) & shown["measure"].eq(measure) & shown["estimate"].notna()]
+            if len(rows):
+                drawn = _marginal_panel(rows, alt.Scale(domain=[-bound, bound]), confidence_level)
+                panels.append(drawn.properties(title=f"{str(paradigm).capitalize()}, {title}", width=260))
     if not panels:
         return None
-    said = (
+    said = [
         f"Means over cells, every group and task alike, with {confidence_level:.0%} intervals. Favorable gap:",
         "unfavorable tasks count with the opposite sign; below 0 the marked group is judged less favorably",
+    ]
+    return alt.concat(*panels, columns=2).properties(title=alt.TitleParams("Marginal gaps", subtitle=said))
+
+
+def _marginal_panel(rows: pd.DataFrame, scale: Any, confidence_level: float) -> Any:
+    """Items of one margin, the largest estimate first."""
+    import altair as alt
+
+    rows = rows.reindex(rows["estimate"].abs().sort_values(ascending=False).index)[:MAX_TASKS]
+    rows = rows.sort_values("estimate", ascending=False)
+    data = rows[["item", "estimate", "ci_low", "ci_high", "p_adjusted", "n", "cells"]].assign(
+        item=rows["item"].str.replace("_", " "),
+        significant=np.where(rows["p_adjusted"] < 1 - confidence_level, "yes", "no"),
     )
-    return alt.concat(*panels, columns=2).properties(
-        title=alt.TitleParams(f"Marginal gaps of the {paradigm} paradigm", subtitle=list(said))
+    base = alt.Chart(data).encode(y=alt.Y("item:N", sort=list(data["item"]), title=None))
+    interval = base.mark_rule().encode(
+        x=alt.X("ci_low:Q", title="difference of yes-rates", scale=scale), x2="ci_high:Q"
     )
+    dot = base.mark_point(filled=True, size=50).encode(
+        x="estimate:Q", color=_significant(), tooltip=["item", "estimate", "ci_low", "ci_high", "p_adjusted", "n"],
+    )  # fmt: skip
+    zero = alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(strokeDash=[4, 3]).encode(x="zero:Q")
+    return alt.layer(zero, interval, dot)
 
 
 def _significant() -> Any:
