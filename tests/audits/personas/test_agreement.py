@@ -8,16 +8,22 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 from tests.audits.personas.conftest import STIMULI, tabled, written
+from tests.cells import number
 
 from markedness.audits.personas import AXES, evaluate, featurize, generate, worlds
 from markedness.audits.personas.estimators import text_tables, word_tables
 from markedness.audits.personas.estimators.agreement import method_overlap, prompt_agreement
 from markedness.audits.personas.estimators.corpus import Corpus, corpora
+from markedness.audits.personas.estimators.interaction import interactions
 from markedness.audits.personas.estimators.word_tests import WordTests
 from markedness.audits.personas.language.classifiers import SvmParams
-from markedness.records import FeatureTables
+from markedness.records import Axes, Axis, FeatureTables, Value
 
 GENDER = {"gender": AXES["gender"]}
+TWO: Axes = {
+    "race": Axis(unmarked="White", values={"White": Value(), "Black": Value()}),
+    "gender": Axis(unmarked="man", values={name: Value(noun=name) for name in ("man", "woman")}),
+}
 SMALL = worlds.Study(prompts=2, samples=6)
 NOTHING = pd.DataFrame(columns=["group", "word"])
 
@@ -160,6 +166,40 @@ def test_words_that_only_a_crossing_has_and_the_mixed_model_of_similarity() -> N
     # two prompts, so that the mixed model can be fitted; planted texts of marked groups are more alike
     assert set(effects["axis" if "axis" in effects else "factor"]) == {"race", "gender"}
     assert (effects["difference"] > 0).mean() > 0.5 and effects["p_published"].notna().all()
+
+
+def departures(seed: int, own: bool) -> pd.DataFrame:
+    """Departures in texts where Black people and women have a word each, and Black women one of their own, or not."""
+    rng, rows = np.random.default_rng(seed), []
+    for prompt in ("p", "q"):
+        for race in ("White", "Black"):
+            for gender in ("man", "woman"):
+                chance = {"copper": 0.6 if race == "Black" else 0.1, "velvet": 0.6 if gender == "woman" else 0.1}
+                chance["lantern"] = 0.7 if own and (race, gender) == ("Black", "woman") else 0.1
+                for sample in range(20):
+                    filler = list(rng.choice(["one", "two", "three", "four", "five", "six"], 25))
+                    text = " ".join([*filler, *(word for word, p in chance.items() if rng.random() < p)])
+                    rows.append((prompt, race, gender, f"{race} {gender}", text, sample))
+    made = pd.DataFrame(rows, columns=["prompt_id", "race", "gender", "group", "text", "sample"])
+    made = made.assign(prompt="Describe.", kind="persona", finish_reason="stop", error=None)
+    params = featurize.Params(axes=TWO, embeddings=None, svm=SvmParams(enabled=False))
+    one = corpora(tabled(made, params).tables, TWO)[0]
+    rng = np.random.default_rng(seed)
+    listed = word_tables.marked_words(one, WordTests(one, 1.96, 20, 0.95, rng), 1.96, None)
+    every = pd.DataFrame({"group": ["Black woman"] * 2 + ["Black"], "word": ["lantern", "copper", "copper"]})
+    found = interactions(one, 200, 1, rng)
+    assert {"departure_z", "departure_p_adjusted"} <= set(word_tables.with_departures(one, listed, found))
+    return word_tables.with_departures(one, every, found)
+
+
+def test_words_of_a_crossing_alone_depart_and_those_of_its_values_do_not() -> None:
+    planted = departures(0, own=True)
+    assert number(planted, 0, "departure_p_adjusted") <= 0.05 and number(planted, 0, "departure_z") > 3
+    assert np.isnan(number(planted, 2, "departure_z"))  # a single value is no crossing
+    blind = [departures(seed, own=False) for seed in range(1, 21)]
+    assert accused([table["departure_p_adjusted"].iloc[:2].min() for table in blind]) > 0.01
+    one = corpus(SMALL, 0)
+    assert word_tables.with_departures(one, planted, None)[["departure_z", "departure_p_adjusted"]].isna().all().all()
 
 
 def test_like_and_dislike_are_kinds_of_their_own() -> None:

@@ -90,6 +90,7 @@ def _of_kind(
     tests = WordTests(corpus, threshold, most_draws(params, 1), level, rng)
     known_valence = None if "sentiment" in corpus.unread else valence
     words = word_tables.marked_words(corpus, tests, threshold, known_valence)
+    words = word_tables.with_departures(corpus, words, interactions)
     most, further = most_draws(params, 1), rng.spawn(1)[0]
     return {
         "marked_words": words,

@@ -68,6 +68,21 @@ def marked_words(
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
 
 
+def with_departures(corpus: Corpus, words: pd.DataFrame, found: Interactions | None) -> pd.DataFrame:
+    """`marked_words` with how far each word of a crossed group departs from what its single values let expect.
+
+    ``departure_z``: as in `interactions`, positive: more often than race plus gender. ``departure_p_adjusted``:
+    one-sided, max-T over all words and crossed groups. NaN for single values and for words too rare to be tested.
+    """
+    if found is None:
+        return words.assign(departure_z=np.nan, departure_p_adjusted=np.nan)
+    places = pd.Index(corpus.counts.words[found.words].astype(str)).get_indexer(pd.Index(words["word"].astype(str)))
+    groups = pd.Index([group.name for group in found.groups]).get_indexer(pd.Index(words["group"].astype(str)))
+    known = (places >= 0) & (groups >= 0)
+    z, p = (np.where(known, values[groups, places], np.nan) for values in (found.z, found.p))
+    return words.assign(departure_z=z, departure_p_adjusted=np.where(np.isnan(z), np.nan, p))
+
+
 def marked_words_by_group(corpus: Corpus, words: pd.DataFrame, scores: Sequence[Score]) -> pd.DataFrame:
     """How many words each group has and would have by chance, from the Scores, and its divergence in bits."""
     by_key = {score.key: score for score in scores}
