@@ -87,7 +87,7 @@ def test_model_toxicity_is_the_probability_of_its_label(classifier: Path) -> Non
 
 
 def test_class_probabilities_of_a_missing_model_name_the_remedy(tmp_path: Path) -> None:
-    from markedness.audits.knowledge.language.classifiers import ClassifierError, class_probabilities
+    from markedness.text.classifiers import ClassifierError, class_probabilities
 
     with pytest.raises(ClassifierError, match="name the folder of a model"):
         class_probabilities(["x"], str(tmp_path / "none"))

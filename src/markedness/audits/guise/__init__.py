@@ -45,6 +45,9 @@ SPEC = AuditSpec(
             flag="control cut",
         ),
         "attributes": columns(text="task attribute", flag="detrimental"),  # and the columns of the ratings
+        "texts": columns(  # and a column of counts for each feature
+            text="text_set setting pair group cluster topic", whole="words", flag="control marked"
+        ),
     },
     complete_corpus_ref="generate:complete_corpus",
     scores_ref="estimators.scores:scores",

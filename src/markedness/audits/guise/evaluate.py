@@ -15,6 +15,7 @@ from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.scores import scores
 from markedness.audits.guise.estimators.stereotypes import association_tasks, main_rows, marked_groups
 from markedness.audits.guise.estimators.tables import Row, frames
+from markedness.audits.guise.estimators.text_tables import text_feature_rows, topic_rows
 from markedness.audits.guise.estimators.versions import across, comparable
 from markedness.records import FeatureTables
 from markedness.results import Evaluation
@@ -28,7 +29,8 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     Parameters
     ----------
     features
-        ``scores``: one text pair, prompt and attribute a row; ``attributes``: their ratings; see featurize.
+        ``scores``: one text pair, prompt and attribute a row; ``attributes``: their ratings; ``texts``: what is counted
+        in each text, if the data hold the texts; see featurize.
     params
         Base, text sets of the main analyses, calibration rule, the guise of the headline.
     rng
@@ -38,8 +40,8 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     -------
     Evaluation
         Tables associations, stereotypes, agreement, agreement_prompts, favorability, favorability_ranks, employability,
-        employability_tests, decisions, features, contrasts, correlations, perplexity; NaN where nothing is left
-        to estimate.
+        employability_tests, decisions, features, contrasts, correlations, perplexity, text_features, text_topics;
+        NaN where nothing is left to estimate.
     """
     scored, attributes = features["scores"], features["attributes"]
     made = scores(features, params, rng)
@@ -66,6 +68,9 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
                 rows["contrasts"] += text_set.strength_contrasts(task)
     rows["contrasts"] += text_set.perplexity_contrasts(scored, params)
     rows["perplexity"] = text_set.perplexity_rows(scored)
+    if "texts" in features and len(features["texts"]):
+        rows["text_features"] = text_feature_rows(features["texts"], rng)
+        rows["text_topics"] = topic_rows(features["texts"], rng)
     tables = frames(rows)
     return Evaluation(
         scores=made,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pandas as pd
+from pydantic import Field
 
+from markedness.audits.guise.language.texts import text_table
 from markedness.records import Features, Status, Stimuli, Strict
 
 KEYS = ["task", "kind", "setting", "text_set", "control", "prompt_id", "pair", "attribute"]
@@ -20,6 +22,11 @@ class Params(Strict):
 
     exclude: tuple[Status, ...] = (Status.FAILED, Status.UNSUPPORTED, Status.UNPARSED, Status.TRUNCATED, Status.REFUSAL)
     """Statuses whose scores count as missing; their rows stay, with NaN."""
+    features: dict[str, str] = Field(default_factory=dict)
+    """Further features that are counted in the texts: name -> regular expression."""
+    topics: str = ""
+    """What tells the topics of texts that are not matched: the folder or hub id of a transformers model that classifies
+    texts, or "embeddings" for the nearest of the paper's 19 topics, which is not validated; "": not measured."""
 
 
 def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Features:
@@ -44,7 +51,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         where the data have that of the other guise alone), ``estimator``,
         ``coverage``, ``cut``. Texts that are not matched are paired by their number only.
         ``attributes``: one row per task and attribute: ``detrimental`` (decisions only) and the numeric columns of the
-        task's ratings table (NaN where not rated).
+        task's ratings table (NaN where not rated). ``texts``: one row per text, with what is counted in it, see
+        `markedness.audits.guise.language.texts.text_table`; empty where the data do not hold the texts.
     """
     rows = responses.rename(columns={"pairs": "text_set"})
     rows["attribute"] = rows["candidate"].astype("string").fillna(PERPLEXITY)
@@ -73,7 +81,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     asked = [group for group in rows["group"].dropna().unique() if group]  # the order of the axis, not of the alphabet
     for side in ("group", "reference"):
         labels[side] = labels[side].cat.set_categories([*asked, *(() if "" in asked else [""])])
-    return Features({"scores": table.assign(**labels), "attributes": _attributes(rows, stimuli)})
+    verbs = stimuli.table("verbs.csv", ["ing"])["ing"].tolist() if stimuli.has("verbs.csv") else []
+    texts = text_table(rows, params.features, verbs, params.topics)
+    return Features({"scores": table.assign(**labels), "attributes": _attributes(rows, stimuli), "texts": texts})
 
 
 def _paired(marked: pd.DataFrame, unmarked: pd.DataFrame) -> pd.DataFrame:

@@ -17,11 +17,11 @@ from markedness.audits.knowledge.language.choice import (
     service_scores,
     toxicity_scorer,
 )
-from markedness.audits.knowledge.language.classifiers import ClassifierError
 from markedness.audits.knowledge.language.scorers import MASK, REGARD, ScorerError
 from markedness.audits.knowledge.language.topics import NO_TOPIC, fit_topics, no_topics
 from markedness.records import AuditError, Features, Status, Stimuli, Strict
 from markedness.results import JUDGE
+from markedness.text.classifiers import ClassifierError
 from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError
 from markedness.text_scores import TextScorer
 

@@ -72,5 +72,10 @@ def _of_tables(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
         )
     if favorability.loc[favorability["source"].eq("model"), "weighted"].isna().any():
         yield "A weighted favourability is missing because one of the top attributes has no positive score."
+    texts, topics = tables["text_features"], tables["text_topics"]
+    if texts.empty:
+        yield "Features of dialect in the texts and their topics are not measured: the data do not hold the texts."
+    for reason, rows in topics[topics["missing"].notna() & topics["missing"].ne("")].groupby("missing", sort=False):
+        yield f"Topics of the texts of {', '.join(dict.fromkeys(rows['text_set']))}: {reason}."
     if tables["features"]["n_prompts"].lt(2).any():
         yield "With one prompt, stereotype strength has no t test: it is a test over prompts."

@@ -35,6 +35,11 @@ COLUMNS = {
     "correlations": "task group level first second r p_published p_adjusted_published n",
     "perplexity": "text_set setting guise mean sd n missing estimator compared_with t df p_published "
     "p_adjusted_published",
+    "text_features": "text_set setting control group reference feature source count count_reference share "
+    "share_reference difference ci_low ci_high p p_adjusted density density_reference chi2 p_published "
+    "p_adjusted_published n n_reference words words_reference missing",
+    "text_topics": "text_set group reference topic count count_reference share share_reference residual chi2 df p "
+    "p_published n n_reference missing",
 }
 """Table -> its columns."""
 FAMILIES = {
@@ -42,6 +47,7 @@ FAMILIES = {
     "agreement": ["task", "group", "setting"],
     "decisions": ["rule", "level", "group"],
     "features": ["group", "control"],
+    "text_features": ["text_set", "group"],
 }
 """Table -> the columns that name the family of cells that ``p_adjusted`` (Benjamini-Hochberg) corrects over."""
 PUBLISHED_FAMILIES = {
@@ -52,6 +58,7 @@ PUBLISHED_FAMILIES = {
     "features": ["group", "control"],
     "contrasts": ["group", "measure"],
     "perplexity": ["guise"],
+    "text_features": ["text_set", "group", "source"],
 }
 """Table -> the columns that name the family that ``p_adjusted_published`` (Holm) corrects over; `correlations` has its
 own."""

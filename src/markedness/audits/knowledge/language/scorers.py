@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from markedness.audits.knowledge.language.classifiers import class_probabilities
+from markedness.text.classifiers import class_probabilities
 from markedness.text.embeddings import DEFAULT_MODEL, embed
 
 REGARD = ("negative", "neutral", "positive")

@@ -77,6 +77,6 @@ def _loaded(path: str, revision: str | None) -> tuple[Any, Any]:
     except (OSError, ValueError) as error:
         raise ClassifierError(
             f"classification model '{path}' is neither a folder nor on the hub within reach; name the folder of a "
-            "model for sequence classification with its tokenizer, or use the scorer 'offline'"
+            "model for sequence classification with its tokenizer, or an option that needs no such model"
         ) from error
     return tokenizer, model.eval()
