@@ -10,6 +10,7 @@ from markedness.audits.guise import figures
 from markedness.audits.guise.estimators import stereotype_tables as stereotype
 from markedness.audits.guise.estimators import text_set_tables as text_set
 from markedness.audits.guise.estimators.decision_tables import decision_rows
+from markedness.audits.guise.estimators.dialects import dialect_rows
 from markedness.audits.guise.estimators.notes import notes
 from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.scores import scores
@@ -40,8 +41,8 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     -------
     Evaluation
         Tables associations, stereotypes, agreement, agreement_prompts, favorability, favorability_ranks, employability,
-        employability_tests, decisions, features, contrasts, correlations, perplexity, text_features, text_topics;
-        NaN where nothing is left to estimate.
+        employability_tests, decisions, features, dialects, contrasts, correlations, perplexity, text_features,
+        text_topics; NaN where nothing is left to estimate.
     """
     scored, attributes = features["scores"], features["attributes"]
     made = scores(features, params, rng)
@@ -65,7 +66,8 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         for task in with_controls:
             if task.task == "traits":
                 rows["features"] += text_set.feature_rows(task, rng)
-                rows["contrasts"] += text_set.strength_contrasts(task)
+                rows["contrasts"] += text_set.strength_contrasts(task, made)
+    rows["dialects"] = dialect_rows(features, params, made)
     rows["contrasts"] += text_set.perplexity_contrasts(scored, params)
     rows["perplexity"] = text_set.perplexity_rows(scored)
     if "texts" in features and len(features["texts"]):

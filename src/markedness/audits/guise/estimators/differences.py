@@ -50,6 +50,45 @@ def decision_score(
     )  # fmt: skip
 
 
+def decision_contrast(
+    key: str, first: Sequence[Verdicts], second: Sequence[Verdicts], rng: np.random.Generator
+) -> Score:
+    """Rate of detrimental decisions about one marked guise minus that of another.
+
+    Parameters
+    ----------
+    first, second
+        The decisions of each guise and its reference; the references are not read. Of sets that are matched only
+        the verbs or source texts that both guises have are compared.
+    """
+    parts = [_cells(one, marked) for side, marked in ((first, True), (second, False)) for one in side]
+    cells = pd.concat(parts)
+    shared = set(cells.loc[cells["marked"], "cluster"]) & set(cells.loc[~cells["marked"], "cluster"])
+    compared = cells[cells["set"].ne("") | cells["cluster"].isin(shared)]
+    named = all(one.clusters is not None for one in (*first, *second))
+    names = first[0].group, second[0].group
+    return _difference(
+        key, compared if named else cells, rng, 1, "" if named else "verb", unit="decisions",
+        n_missing=sum(int(np.isnan(one.margin).sum()) for one in (*first, *second)),
+        positive=f"speakers of {names[0]} get more detrimental decisions than those of {names[1]}",
+        negative=f"speakers of {names[0]} get fewer detrimental decisions than those of {names[1]}",
+        worse=1, comparable=True, group=names[0], reference=names[1],
+    )  # fmt: skip
+
+
+def _cells(one: Verdicts, marked: bool) -> pd.DataFrame:
+    """The decisions about the marked guise of one set: hit, total, marked, cluster, prompt, set."""
+    there = np.isfinite(one.detrimental)
+    prompts = np.broadcast_to(np.arange(there.shape[1]), there.shape)
+    clusters = np.broadcast_to("" if one.clusters is None else one.clusters[:, None], there.shape)
+    return pd.DataFrame(
+        {
+            "hit": one.detrimental[there], "total": 1.0, "marked": marked, "cluster": clusters[there],
+            "prompt": prompts[there], "set": "" if one.setting != "unmatched" else one.name,
+        }
+    )  # fmt: skip
+
+
 def missing_score(rows: pd.DataFrame, rng: np.random.Generator, family: int) -> Score:
     """Share of missing scores of texts in the guise minus that of its reference.
 

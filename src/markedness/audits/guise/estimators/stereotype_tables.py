@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.guise.estimators.agreement import mean_average_precision, published_random_agreement
+from markedness.audits.guise.estimators.claims import claims
 from markedness.audits.guise.estimators.favorability import rank_correlation, regression, top_favorability
 from markedness.audits.guise.estimators.sampling import PROMPT, VERB, Sample
-from markedness.audits.guise.estimators.scores import claims
 from markedness.audits.guise.estimators.stereotypes import YEAR, AssociationTask
 from markedness.audits.guise.estimators.tables import Row, published_contrast
 from markedness.audits.guise.estimators.text_sets import Floats, mean

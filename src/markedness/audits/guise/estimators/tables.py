@@ -31,7 +31,10 @@ COLUMNS = {
     "smallest_margin missing",
     "features": "text_set setting control group strength ci_low ci_high p p_adjusted sd n_prompts n_pairs t df "
     "p_published p_adjusted_published",
-    "contrasts": "measure first second group difference t df p_published p_adjusted_published n",
+    "dialects": "task first second strength ci_low ci_high p p_adjusted t df p_published p_adjusted_published "
+    "n_prompts",
+    "contrasts": "measure first second group difference ci_low ci_high p p_adjusted t df p_published "
+    "p_adjusted_published n",
     "correlations": "task group level first second r p_published p_adjusted_published n",
     "perplexity": "text_set setting guise mean sd n missing estimator compared_with t df p_published "
     "p_adjusted_published",
@@ -57,6 +60,7 @@ PUBLISHED_FAMILIES = {
     "decisions": ["rule", "level", "group"],
     "features": ["group", "control"],
     "contrasts": ["group", "measure"],
+    "dialects": ["task"],
     "perplexity": ["guise"],
     "text_features": ["text_set", "group", "source"],
 }

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from markedness.audits.guise.estimators.association import stereotype_strength
+from markedness.audits.guise.estimators.claims import claims
 from markedness.audits.guise.estimators.params import Params
-from markedness.audits.guise.estimators.scores import claims
 from markedness.audits.guise.estimators.stereotypes import AssociationTask
 from markedness.audits.guise.estimators.tables import Row, published_contrast
 from markedness.audits.guise.estimators.text_sets import Floats
-from markedness.results import NAN, not_estimated
+from markedness.results import NAN, Score, not_estimated
 from markedness.stats.t_tests import one_sample_t, pooled_t
 
 
@@ -52,13 +52,19 @@ def feature_rows(task: AssociationTask, rng: np.random.Generator) -> list[Row]:
     return rows
 
 
-def strength_contrasts(task: AssociationTask) -> list[Row]:
-    """Stereotype strength of the text sets of ``contrasts``, over prompts."""
+def strength_contrasts(task: AssociationTask, made: Sequence[Score]) -> list[Row]:
+    """Stereotype strength of the text sets of ``contrasts``: t over prompts, as published, and p of the Scores."""
     if not task.stereotypical.any():
         return []
+    found = {score.key: score for score in made}
     log_ratios = {one.name: one.log_ratio(task.params.base) for one in task.sets}
     by_set = {name: stereotype_strength(values, task.stereotypical) for name, values in log_ratios.items()}
-    return _contrasts(task.group, "strength", by_set, task.params)
+    rows = _contrasts(task.group, "strength", by_set, task.params)
+    for row in rows:
+        key = f"strength.covert: {row['first']} - {row['second']}"
+        if score := found.get(key, found.get(f"{key}: {task.group}")):
+            row |= {"ci_low": score.ci_low, "ci_high": score.ci_high, "p": score.p, "p_adjusted": score.p_adjusted}
+    return rows
 
 
 def _contrasts(group: str, measure: str, samples: Mapping[str, Floats], params: Params) -> list[Row]:

@@ -38,6 +38,8 @@ class TextSet:
     """The same of the reference guise."""
     exact: bool = True
     """Whether the probabilities are the model's own; otherwise they are estimated from the most likely tokens."""
+    subtracted: bool = False
+    """Whether its log ratios are subtracted from those of the other sets: one dialect against another."""
 
     @property
     def matched(self) -> bool:
@@ -144,12 +146,18 @@ def _copies(cells: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def mean_over_sets(sets: Sequence[TextSet], scores: Sequence[Floats]) -> Floats:
-    """Mean over the sets of a setting, then over settings: a setting counts once, however many texts it has."""
-    by_setting = {
-        setting: mean([score for one, score in zip(sets, scores, strict=True) if one.setting == setting])
-        for setting in dict.fromkeys(one.setting for one in sets)
-    }
-    return mean(list(by_setting.values()))
+    """Mean over the sets of a setting, then over settings: a setting counts once, however many texts it has.
+
+    Where some sets are subtracted, their mean is, from that of the others.
+    """
+    pairs = list(zip(sets, scores, strict=True))
+    own, others = ([pair for pair in pairs if pair[0].subtracted is side] for side in (False, True))
+    return _mean_over_settings(own) - _mean_over_settings(others) if others else _mean_over_settings(own)
+
+
+def _mean_over_settings(pairs: Sequence[tuple[TextSet, Floats]]) -> Floats:
+    settings = dict.fromkeys(one.setting for one, _ in pairs)
+    return mean([mean([score for one, score in pairs if one.setting == setting]) for setting in settings])
 
 
 def mean(values: Sequence[Floats] | Floats, axis: int = 0, weights: ArrayLike | None = None) -> Floats:
