@@ -67,6 +67,7 @@ CONFINED = {
     "torch": {
         "lm/local.py",
         "lm/local_text.py",
+        "lm/cloze.py",
         "lm/scoring.py",
         "lm/gguf.py",
         "lm/cluster.py",
@@ -96,7 +97,7 @@ FOREIGN = {
     "lm/database.py": "sqlite_errorcode of errors that SQLite did not raise",
     "lm/weights.py": "configurations of transformers",
     "lm/local_text.py": "models of transformers",
-    "lm/scoring.py": "models of transformers",
+    "lm/cloze.py": "models of transformers",
     "lm/served_by.py": "the source file of a rule",
     "strict_yaml.py": "the place of a YAML error",
 }

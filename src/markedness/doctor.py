@@ -190,7 +190,8 @@ async def _test_request(params: Params, name: str, config: OpenAIModel) -> list[
 
     where = f"models.{name}"
     server = OpenAIServer(config, seed=params.seed)
-    candidates = ("ok", "no") if config.top_logprobs else ()
+    asked = "prompt_logprobs" if config.prompt_logprobs else "top_logprobs"
+    candidates = ("ok", "no") if config.top_logprobs or config.prompt_logprobs else ()
     findings: list[Finding] = []
     try:
         key = "no key is sent" if server.endpoint.key is None else f"with the key in {config.key_variable}"
@@ -208,12 +209,12 @@ async def _test_request(params: Params, name: str, config: OpenAIModel) -> list[
     seconds = time.monotonic() - started
     findings.append(Finding("ok", where, f"{config.url} answers in {seconds:.1f} s, {key}{_served(config, answer)}"))
     if answer.finish_reason == UNSUPPORTED:
-        findings.append(Finding("warning", f"{where}.top_logprobs", f"{answer.error}; the guise audit is unsupported"))
+        findings.append(Finding("warning", f"{where}.{asked}", f"{answer.error}; the guise audit is unsupported"))
     elif answer.error is not None:
         sentence = f"the test answer has no text: {answer.error}; raise max_tokens if the model reasons first"
         findings.append(Finding("warning", where, sentence))
     elif candidates:
-        findings.append(Finding("ok", f"{where}.top_logprobs", "token probabilities are served"))
+        findings.append(Finding("ok", f"{where}.{asked}", "token probabilities are served"))
     elif "guise" in params.audits:
         sentence = "is 0, so the guise audit is unsupported; set it (1 to 20) if the server serves token probabilities"
         findings.append(Finding("warning", f"{where}.top_logprobs", sentence))

@@ -199,8 +199,8 @@ async def ask_rounds(
     limits = config.limits
     if limits.max_cost is not None and price is None:
         raise ModelError(f"models.{model}.max_cost: the price of {config.priced_as} is unknown; add it under prices")
-    meter = BudgetTracker(price, limits.max_requests, limits.max_cost)
     language_model = load_model(params, audit, model)
+    meter = BudgetTracker(price, limits.max_requests, limits.max_cost, language_model.sends_candidates)
     counts = Counts()
     asked: Rounds = []
     complete = partial(_complete, params, store, audit, language_model, ledger, model)
@@ -260,7 +260,7 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> Fore
             total, known = total + len(plan), known + plan.known + plan.known_empty
             unsupported += sum(plan.prompts[index].samples for index in plan.unsupported)
             for distinct in plan.missing:
-                tokens = expected_tokens(plan.prompt(int(distinct)))
+                tokens = expected_tokens(plan.prompt(int(distinct)), language_model.sends_candidates)
                 tokens_in, tokens_out = tokens_in + tokens[0], tokens_out + tokens[1]
             if len(plan.missing):
                 break

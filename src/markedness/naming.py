@@ -18,9 +18,9 @@ MOST_GROUPS = 100_000
 RESERVED_COLUMNS = frozenset(
     (
         *GENERATION_COLUMNS, *SCORE_COLUMNS, "served_model", "fingerprint", "candidate", "log_prob", "reason",
-        "estimator", "coverage", "cut_tokens", "status", "answer", "kind", "marked", "duplicate", "dropped",
-        "cluster", "missing", "included", "unsupported", "model", "audit", "axis", "comparison", "rank", "word",
-        "index", "level_0", "level_1", "language", FILE_ROW,
+        "estimator", "coverage", "cut_tokens", "candidate_tokens", "status", "answer", "kind", "marked", "duplicate",
+        "dropped", "cluster", "missing", "included", "unsupported", "model", "audit", "axis", "comparison", "rank",
+        "word", "index", "level_0", "level_1", "language", FILE_ROW,
     )
 )  # fmt: skip
 """Columns of the tables of every audit; an axis is a column too."""

@@ -98,8 +98,7 @@ class Axis(Strict):
     @model_validator(mode="after")
     def _unmarked_is_a_value(self) -> Axis:
         if self.unmarked not in self.values:
-            known = ", ".join(self.values)
-            raise ValueError(f"unmarked: '{self.unmarked}' is not one of the values; values: {known}")
+            raise ValueError(f"unmarked: '{self.unmarked}' is not one of the values; values: {', '.join(self.values)}")
         return self
 
     @property
@@ -210,10 +209,9 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One question to a model, for one group.
+    """One question to a model, for one group: a chat model is sent ``messages``, a base model continues ``completion``.
 
-    A chat model is sent ``messages``; a base model continues ``completion``. With ``candidates`` the
-    model is not asked for text: it scores each candidate as the continuation of ``completion``.
+    With ``candidates`` it is not asked for text: it scores each candidate as the continuation of ``completion``.
     """
 
     prompt_id: str
@@ -231,10 +229,12 @@ class Prompt:
     """Continuations to be scored, without a leading space; empty: text is generated."""
     perplexity: bool = False
     """Score ``completion`` itself: one ln probability, the mean over its tokens; no candidates are given."""
+    multi_token: bool = False
+    """Score candidates of several tokens too, by the chain rule."""
     cut: str = ""
     """The part of ``completion`` that may lose words on its right where the context is too short; "": none may."""
     columns: Mapping[str, Scalar] = field(default_factory=dict)
-    """Further columns of the rows that come of this prompt: axis values, cue, name, ..."""
+    """Further columns of the rows of this prompt: axis values, cue, name, ..."""
     candidate_columns: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
     """Candidate -> further columns of its row: known before it is scored, such as a rating."""
 
@@ -262,8 +262,9 @@ class Completion:
     reasons: tuple[str | None, ...] = ()
     """Why a log probability is None ("not a single token"), in the order of the candidates; () if none is."""
     estimator: str | None = None
-    """How ``log_probs`` were got: "exact", "top_logprobs_renormalised"; for a perplexity "next_token",
-    "masked_token" or "sentinel_token"."""
+    """Of ``log_probs``: "exact", "top_logprobs_renormalised"; of a perplexity "next_token", "masked_token", ..."""
+    candidate_tokens: tuple[int | None, ...] = ()
+    """How many tokens each candidate is, in their order, where `Prompt.multi_token` was asked; else ()."""
     coverage: float | None = None
     """Probability mass that the served candidates cover, in [0, 1]; None for "exact"."""
     model: str | None = None

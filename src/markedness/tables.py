@@ -82,9 +82,11 @@ def completion_rows(prompt: Prompt, completions: Sequence[Completion]) -> Iterat
         scored = {
             "estimator": completion.estimator, "coverage": completion.coverage, "cut_tokens": completion.cut_tokens,
         }  # fmt: skip
-        for candidate, log_prob, reason in zip(candidates, log_probs, reasons, strict=True):
+        tokens = completion.candidate_tokens or (None,) * len(candidates)
+        for candidate, log_prob, reason, n in zip(candidates, log_probs, reasons, tokens, strict=True):
             known = dict(prompt.candidate_columns.get(candidate or "", {}))
-            yield row | {"candidate": candidate, "log_prob": log_prob, "reason": reason} | scored | known
+            counted = {"candidate_tokens": n} if prompt.multi_token else {}
+            yield row | {"candidate": candidate, "log_prob": log_prob, "reason": reason} | scored | counted | known
 
 
 def generation_schema(prompts: Sequence[Prompt]) -> dict[str, type]:
@@ -100,6 +102,8 @@ def generation_schema(prompts: Sequence[Prompt]) -> dict[str, type]:
     if any(prompt.candidates or prompt.perplexity for prompt in prompts):
         columns |= {"candidate": str, "log_prob": float, "reason": str}
         columns |= {"estimator": str, "coverage": float, "cut_tokens": int}
+    if any(prompt.multi_token for prompt in prompts):
+        columns |= {"candidate_tokens": int}
     return columns
 
 

@@ -66,6 +66,8 @@ class Server:
         self.most_in_flight = 0
         self.count = True
         self.served_model = ""
+        self.prompt_form = "echo"
+        """How the probabilities of a prompt's own tokens are served: echo, vllm, vllm-no-ids; "": they are not."""
         self.top_logprobs: list[tuple[str, float]] | None = [(" lamp", -0.5), ("river", -1.5), (" the", -2.0)]
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
@@ -154,6 +156,7 @@ class Server:
         request = json.loads(body)
         key = hashlib.sha256(body).hexdigest()
         prompt = request["messages"][-1]["content"] if "messages" in request else request["prompt"]
+        prompt = prompt[0] if isinstance(prompt, list) else prompt
         probe = PROBE in prompt
         self.probes += probe
         if self.count and not probe:
@@ -297,6 +300,8 @@ class Server:
             fault or "", text
         )
         chat = path.endswith("/chat/completions")
+        if isinstance(request.get("prompt"), list):
+            return self.scored(request, headers)
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish}
         choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
         if self.top_logprobs and request.get("logprobs"):
@@ -317,6 +322,35 @@ class Server:
             "usage": {"prompt_tokens": len(prompt.split()), "total_tokens": 9,
                       "completion_tokens": {"empty": 0, "null": 0, "empty-paid": 600}.get(fault or "", 9)},
         }  # fmt: skip
+
+    def scored(self, request: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+        """One choice for each text that was sent, the last first; ``prompt_form`` says what is in it."""
+        choices: list[dict[str, Any]] = []
+        for index, text in enumerate(request["prompt"]):
+            tokens = tokenized(text)
+            values = [None, *(token_log_prob(tokens[:place], tokens[place]) for place in range(1, len(tokens)))]
+            choice: dict[str, Any] = {"index": index, "finish_reason": "length", "text": " river"}
+            if self.prompt_form == "echo" and request.get("echo"):
+                starts = [sum(map(len, tokens[:place])) for place in range(len(tokens))]
+                choice |= {"text": text + " river"}
+                choice["logprobs"] = {
+                    "tokens": [*tokens, " river"], "token_logprobs": [*values, -0.5],
+                    "text_offset": [*starts, len(text)], "top_logprobs": None,
+                }  # fmt: skip
+            elif self.prompt_form.startswith("vllm") and request.get("prompt_logprobs"):
+                entries: list[Any] = [None]
+                for token, value in list(zip(tokens, values, strict=True))[1:]:
+                    best = {"1": {"logprob": -0.1, "rank": 1, "decoded_token": " the"}}
+                    own = {str(token_id(token)): {"logprob": value, "rank": 7, "decoded_token": token}}
+                    entries.append(best | own)
+                choice["prompt_logprobs"] = entries
+                if self.prompt_form == "vllm":
+                    choice["prompt_token_ids"] = [token_id(token) for token in tokens]
+            choices.insert(0, choice)
+        n = sum(len(tokenized(text)) for text in request["prompt"])
+        usage = {"prompt_tokens": n, "completion_tokens": len(choices), "total_tokens": n + len(choices)}
+        model = self.served_model or f"{request['model']}-served"
+        return {"id": "cmpl-2", "object": "text_completion", "model": model, "choices": choices, "usage": usage}
 
     def stats(self) -> dict[str, Any]:
         repeated = sum(times > 1 for times in self.answered.values())
@@ -402,6 +436,20 @@ class Server:
                 name = f"file-{len(self.files) + 1}"
                 self.files[name] = "".join(json.dumps(row) + "\n" for row in reversed(rows)).encode()
                 batch[field] = name
+
+
+def tokenized(text: str) -> list[str]:
+    """Words with the space before them; what a word has beyond six letters is a token of its own."""
+    return re.findall(r" ?[^ ]{1,6}| ", text)
+
+
+def token_id(token: str) -> int:
+    return 10 + int(hashlib.sha256(token.encode()).hexdigest()[:6], 16)
+
+
+def token_log_prob(before: list[str], token: str) -> float:
+    """Depends on the token and on all before it."""
+    return -1 - int(hashlib.sha256("|".join([*before, token]).encode()).hexdigest()[:4], 16) / 10_000
 
 
 def malformed(fault: str, row: dict[str, Any]) -> Any:

@@ -57,6 +57,14 @@ def judgments(text: str) -> None:
     binary(text)
 
 
+def dialect_features(text: str) -> None:
+    from markedness.audits.guise.language.features import counters, n_words
+
+    n_words(text)
+    for count in counters({}, []).values():
+        count(text)
+
+
 def triples(text: str) -> None:
     from markedness.audits.knowledge.design.triples import fold, read_judgment, read_list, read_triples
 
@@ -223,6 +231,11 @@ READERS = {
         ("not negative ", "rather than ", "Q: Old Sailors # love A: the sea.", "but, Old Sailors # ", " and ", '." '),
     ),
     "echoed predicate": Reader(echoed_predicate, units=FEW),
+    "dialect features": Reader(
+        dialect_features,
+        (*("audits/guise/language/features.py:" + name for name in ("_WORD", "_VOWEL", "counters", "_counter")),),
+        ("he be talkin ", "she  stay ", "y'all's "), FEW,
+    ),
     "snippets": Reader(snippets, ("reporting/examples.py:snippet",) * 3, ("!!", "unheard-of")),
     "listed text": Reader(listed_text, ("audits/annotation/examples.py:_text",), ("3. ", "\n3. ")),
     "refusals": Reader(
@@ -290,6 +303,7 @@ ELSEWHERE = {
     "credentials.py:_TOKEN": "params.yaml",
     "credentials.py:_JWT": "params.yaml",
     "lm/scoring.py:Scorer._fit": "runs of characters that are no space; each is one match",
+    "lm/scoring.py:Scorer._words": "runs of characters that are no space; each is one match",
     "audits/personas/figures.py:_lexicon": "names of lexicons",
     "reporting/export.py:_plain": "one character at a time",
     "provenance.py:public": "params and paths; one literal",

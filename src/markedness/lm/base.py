@@ -111,6 +111,8 @@ class LanguageModel(Protocol):
     """Fewest calls in flight, however slow the server becomes."""
     batch_api: bool = False
     """Ask through the Batch endpoint: `markedness.lm.openai_api.OpenAIServer` only."""
+    sends_candidates: bool = False
+    """Whether a prompt is sent again with each of its candidates, and paid for as often."""
     workers: int = 1
     """More than one: ask through Ray: `markedness.lm.local.LocalModel` only."""
     served_by: str

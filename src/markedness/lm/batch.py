@@ -313,7 +313,7 @@ class BatchRun(Run):
         refusal = refusal if isinstance(refusal, dict) else {"message": refusal or "no reason given"}
         code = refusal.get("code")
         failed = endpoint.refusal(status, str(refusal.get("message")), code if isinstance(code, str) else None)
-        if isinstance(failed, RequestFailed) and draw.prompt.candidates:
+        if isinstance(failed, RequestFailed) and (draw.prompt.candidates or draw.prompt.perplexity):
             raise self.server.unscored(failed)
         raise failed
 

@@ -33,6 +33,8 @@ _OWN_FIELDS = {
     "seed": "models.<name>.seed: true", "temperature": "<audit>.generate", "top_p": "<audit>.generate",
     "stop": "the audit's prompts", "best_of": "nothing: each request has one answer",
     **dict.fromkeys(("logprobs", "top_logprobs"), "models.<name>.top_logprobs"),
+    **dict.fromkeys(("echo", "prompt_logprobs", "return_token_ids"), "models.<name>.prompt_logprobs"),
+    "perplexity": "the audit's prompts", "multi_token": "guise.generate.multi_token",
     **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_new_tokens", "n_predict"), "<audit>.generate"),
 }  # fmt: skip
 """Field of a request -> where it is set."""
@@ -157,6 +159,11 @@ class TransformersModel(Budget):
     """bfloat16 is faster than float32 on a GPU and on a CPU that has it, and slower on others; a text may change with
     the batch it is drawn in."""
     dtype_scores: Literal["float32", "bfloat16", "float16", "float64"] = "float32"
+    scored_turn: str | None = None
+    """Score texts in the tokenizer's chat template: this is the user's turn ("Continue this text."), and the text
+    begins the model's own. None: the text alone, as for a base model."""
+    whole_words: bool = False
+    """Perplexity of a masked model: mask the rest of a word with each of its tokens (PLL-word-l2r)."""
     device: str = "cpu"
     batch_size: int = Field(default=64, ge=1)
     """Sequences generated or scored together."""
@@ -184,6 +191,9 @@ class OpenAIModel(Budget):
     """Chat completions; false: plain completions."""
     top_logprobs: int = Field(default=0, ge=0, le=20)
     """Alternatives asked for where tokens are scored; 0: the server serves none."""
+    prompt_logprobs: Literal["echo", "vllm"] | None = None
+    """How the server gives the probabilities of its prompts' own tokens, from which scores and perplexities are exact:
+    echo: echo with logprobs; vllm: vLLM's prompt_logprobs (untried against a real server). It takes chat: false."""
     seed: bool = False
     """Send a seed per sample, for servers that honour it."""
     max_tokens_parameter: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -209,6 +219,8 @@ class OpenAIModel(Budget):
     @model_validator(mode="after")
     def _asked_safely(self) -> OpenAIModel:
         faults = list(body_faults(self.extra_body))
+        if self.prompt_logprobs is not None and self.chat:
+            faults.append("prompt_logprobs: is read from plain completions; set chat: false, or leave it out")
         if self.base_url is not None and (fault := url_fault(self.base_url)):
             faults.append(f"base_url: {fault}")
         if self.served_by is not None and (carries_a_secret(self.served_by)):

@@ -12,11 +12,17 @@ BYTES_PER_TOKEN = 4
 """Rule of thumb for the tokens of a prompt: its UTF-8 bytes by this."""
 
 
-def expected_tokens(prompt: Prompt) -> tuple[int, int]:
-    """Tokens of one draw: (input, about), (output, at most)."""
+def expected_tokens(prompt: Prompt, sends_candidates: bool = False) -> tuple[int, int]:
+    """Tokens of one draw: (input, about), (output, at most).
+
+    ``sends_candidates``: the prompt is sent again with each of its candidates, see `LanguageModel.sends_candidates`.
+    """
     turns = [turn.content for turn in prompt.messages] or [prompt.completion or ""]
     size = sum(len(turn.encode()) for turn in turns)
-    return -(-size // BYTES_PER_TOKEN), 1 if prompt.candidates else prompt.sampling.max_tokens
+    times = 1 + len(prompt.candidates) if sends_candidates else 1
+    size = times * size + (sum(len(one.encode()) + 1 for one in prompt.candidates) if sends_candidates else 0)
+    scored = bool(prompt.candidates) or (prompt.perplexity and sends_candidates)
+    return -(-size // BYTES_PER_TOKEN), times if scored else prompt.sampling.max_tokens
 
 
 def cost(price: Price, input_tokens: float, output_tokens: float) -> float:
@@ -36,6 +42,8 @@ class BudgetTracker:
     """None: unknown."""
     max_requests: int | None = None
     max_cost: float | None = None
+    sends_candidates: bool = False
+    """See `expected_tokens`."""
     requests: int = 0
     spent: float = 0.0
     _held: float = 0.0
@@ -59,7 +67,7 @@ class BudgetTracker:
         """It came back: the reported usage counts, and the estimate where an answer reports none."""
         self._held -= self._most(prompt)
         if self.price is not None and (answer.error is None or answer.prompt_tokens is not None):
-            input_tokens, output_tokens = expected_tokens(prompt)
+            input_tokens, output_tokens = expected_tokens(prompt, self.sends_candidates)
             reported = answer.prompt_tokens, answer.completion_tokens
             input_tokens = input_tokens if reported[0] is None else reported[0]
             output_tokens = output_tokens if reported[1] is None else reported[1]
@@ -71,7 +79,7 @@ class BudgetTracker:
             self.spent += cost(self.price, usage[0] or 0, usage[1] or 0)
 
     def _most(self, prompt: Prompt) -> float:
-        return 0.0 if self.price is None else cost(self.price, *expected_tokens(prompt))
+        return 0.0 if self.price is None else cost(self.price, *expected_tokens(prompt, self.sends_candidates))
 
     @property
     def spent_text(self) -> str:

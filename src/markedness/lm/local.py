@@ -17,7 +17,7 @@ import numpy as np
 from markedness.lm.base import Draw, LanguageModel, ModelError, RequestFailed
 from markedness.lm.config import TransformersModel
 from markedness.lm.weights import LocalWeights
-from markedness.records import UNSUPPORTED, Completion, Prompt
+from markedness.records import UNSUPPORTED, Completion, Message, Prompt
 
 if TYPE_CHECKING:
     from markedness.lm.scoring import Scorer
@@ -71,7 +71,13 @@ class LocalModel(LocalWeights, LanguageModel):
         if prompt.candidates or prompt.perplexity:
             scored = {"dtype": self.config.dtype_scores, "overflow": self.config.overflow, "cut": prompt.cut}
             what = {"perplexity": True} if prompt.perplexity else {"candidates": list(prompt.candidates)}
-            return model | scored | {"text": prompt.completion} | what
+            # only where they are set: what was answered before they were options keeps its key in the ledger
+            options = {
+                "multi_token": prompt.multi_token, "scored_turn": self.config.scored_turn,
+                "whole_words": self.config.whole_words and prompt.perplexity,
+            }  # fmt: skip
+            chosen = {name: value for name, value in options.items() if value not in (None, False)}
+            return model | scored | {"text": prompt.completion} | what | chosen
         sampling = {
             "temperature": prompt.sampling.temperature,
             "top_p": prompt.sampling.top_p,
@@ -116,8 +122,19 @@ class LocalModel(LocalWeights, LanguageModel):
     def _scorer(self) -> Scorer:
         from markedness.lm.scoring import Scorer
 
-        model = self.load(self.config.dtype_scores)
-        return Scorer(model, self.tokenizer, self._known_kind(), self.config.batch_size, self.config.overflow)
+        config, model, kind = self.config, self.load(self.config.dtype_scores), self._known_kind()
+        before = ""
+        if config.whole_words and kind != "masked":
+            raise ModelError(f"{config.path}: whole_words is for masked models; this one is {kind}: leave it out")
+        if config.scored_turn is not None:
+            if kind != "causal" or not self.tokenizer.chat_template:
+                lacking = "has no chat template" if kind == "causal" else f"is {kind}"
+                raise ModelError(f"{config.path}: scored_turn is for chat models; this one {lacking}: leave it out")
+            before = self._templated(Prompt("", "", (Message("user", config.scored_turn),)))
+        return Scorer(
+            model, self.tokenizer, kind, config.batch_size, config.overflow, before=before,
+            whole_words=config.whole_words,
+        )  # fmt: skip
 
     def _score(self, draws: list[Draw]) -> list[Completion]:
         return self._scorer().score([draw.prompt for draw in draws])
@@ -130,7 +147,7 @@ class LocalModel(LocalWeights, LanguageModel):
         if self._known_kind() == "masked":  # a hub model that was not here yet when `unsupported` was asked
             return [Completion(finish_reason=UNSUPPORTED, error=self._writes_no_text)] * len(draws)
         from markedness.lm import local_text
-        from markedness.lm.scoring import context_length
+        from markedness.lm.cloze import context_length
 
         limit = context_length(model, self.tokenizer)
         ends = self._ends(model)

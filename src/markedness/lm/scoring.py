@@ -11,14 +11,15 @@ position only.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 
+from markedness.lm.cloze import Cloze, Unscorable, context_length, head_at
 from markedness.records import UNSUPPORTED, Completion, Prompt
 
 Kind = Literal["causal", "masked", "encoder-decoder"]
@@ -28,31 +29,8 @@ LOGITS_AT_ONCE = 2**27
 """Most logits computed together where every position is read: 512 MB in float32."""
 ROWS_AT_ONCE = 2
 """Rows whose float64 partition sum is computed together: what fits the processor's cache."""
+WHOLE_WORDS = "masked_token_of_word"
 ESTIMATORS: dict[Kind, str] = {"causal": "next_token", "masked": "masked_token", "encoder-decoder": "sentinel_token"}
-
-
-class Unscorable(Exception):  # noqa: N818
-    """This prompt has no score; the message is the reason."""
-
-
-@dataclass(frozen=True)
-class Cloze:
-    """One sequence with the position whose prediction is read."""
-
-    ids: tuple[int, ...]
-    position: int
-
-
-def context_length(model: Any, tokenizer: Any) -> int | None:
-    """Most tokens the model reads at once; None where nothing limits it."""
-    limits = [tokenizer.model_max_length] if tokenizer.model_max_length < 10**9 else []
-    config = model.config.get_text_config()
-    if positions := getattr(config, "max_position_embeddings", None):
-        limits.append(positions)
-    table: Any = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-    if table is not None and table.padding_idx is not None:  # RoBERTa counts positions from padding_idx + 1
-        limits.append(table.num_embeddings - table.padding_idx - 1)
-    return min(limits, default=None)
 
 
 class Scorer:
@@ -68,11 +46,20 @@ class Scorer:
         Sequences computed together.
     overflow
         "error": a prompt beyond the context has no score; "cut": ``Prompt.cut`` loses words on its right.
+    before
+        What stands before every text, special tokens written out: the chat template up to the model's own turn, which
+        the text begins. Its tokens are no part of a perplexity.
+    whole_words
+        Perplexity of a masked model: with a token the later ones of its word are masked too (Kauf and Ivanova 2023,
+        PLL-word-l2r), so that a word of several tokens is not told by its own rest.
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, kind: Kind, batch_size: int = 64, overflow: Literal["error", "cut"] = "error"
-    ) -> None:
+        self, model: Any, tokenizer: Any, kind: Kind, batch_size: int = 64,
+        overflow: Literal["error", "cut"] = "error", *, before: str = "", whole_words: bool = False,
+    ) -> None:  # fmt: skip
+        self.before = before
+        self.whole_words = whole_words
         self.model = model
         self.tokenizer = tokenizer
         self.kind = kind
@@ -107,7 +94,8 @@ class Scorer:
     def score(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """The ln probability of every candidate after its prompt, in nats; each distinct prompt is computed once.
 
-        A candidate that is not one token after the prompt has None and a reason; a prompt that cannot be scored has
+        A candidate that is not one token after the prompt has None and a reason, unless the prompt says ``multi_token``
+        and the model is causal: then ln p is that of its tokens, by the chain rule. A prompt that cannot be scored has
         ``error``.
         """
         return self._each_once(prompts, self._score)
@@ -125,17 +113,19 @@ class Scorer:
     ) -> list[Completion]:
         if self.unsupported:
             return [Completion(finish_reason=UNSUPPORTED, error=self.unsupported)] * len(prompts)
-        distinct = {(prompt.completion, prompt.candidates, prompt.cut): prompt for prompt in prompts}
+        keys = [(prompt.completion, prompt.candidates, prompt.cut, prompt.multi_token) for prompt in prompts]
+        distinct = dict(zip(keys, prompts, strict=True))
         answers = dict(zip(distinct, answer(list(distinct.values())), strict=True))
-        return [answers[prompt.completion, prompt.candidates, prompt.cut] for prompt in prompts]
+        return [answers[key] for key in keys]
 
     # ---------------------------------------------------------------- candidates
 
     def _score(self, prompts: list[Prompt]) -> list[Completion]:
         answers: list[Completion] = [Completion()] * len(prompts)
-        places: list[int] = []
         clozes: list[Cloze] = []
-        tokens: list[list[int | None]] = []
+        read: list[tuple[int, list[tuple[int, int]]]] = []
+        """Of each cloze: the place of its prompt, and of each candidate that it scores a token of, the token."""
+        sums: dict[int, list[float | None]] = {}
         for place, prompt in enumerate(prompts):
             try:
                 text, cut_tokens = self._fit(prompt)
@@ -143,32 +133,48 @@ class Scorer:
             except Unscorable as reason:
                 answers[place] = Completion(error=str(reason))
                 continue
-            ids = self._single_tokens(text, prompt.candidates)
-            reasons = tuple(
-                None if token is not None else f"'{candidate}' is not a single token after this prompt"
-                for candidate, token in zip(prompt.candidates, ids, strict=True)
-            )
+            tokens, reasons = self._candidates(text, prompt, len(cloze.ids))
             answers[place] = Completion(
-                finish_reason="stop", log_probs=(None,) * len(ids), reasons=reasons if any(reasons) else (),
+                finish_reason="stop", log_probs=(None,) * len(tokens), reasons=reasons if any(reasons) else (),
+                candidate_tokens=tuple(len(ids) or None for ids in tokens) if prompt.multi_token else (),
                 estimator="exact", cut_tokens=cut_tokens, prompt_tokens=len(cloze.ids),
             )  # fmt: skip
-            places.append(place)
+            sums[place] = [0.0 if ids else None for ids in tokens]
             clozes.append(cloze)
-            tokens.append(ids)
+            read.append((place, [(index, ids[0]) for index, ids in enumerate(tokens) if ids]))
+            for index, ids in enumerate(tokens):
+                for n in range(1, len(ids)):
+                    clozes.append(Cloze((*cloze.ids, *ids[:n]), len(cloze.ids) + n - 1))
+                    read.append((place, [(index, ids[n])]))
         for bucket, logits, log_totals in self._read(clozes):
-            for row, index in enumerate(bucket):
-                values = tuple(
-                    None if token is None else float(logits[row, token].double() - log_totals[row])
-                    for token in tokens[index]
-                )
-                answers[places[index]] = replace(answers[places[index]], log_probs=values)
+            for row, number in enumerate(bucket):
+                place, scored = read[number]
+                for index, token in scored:
+                    known = sums[place][index] or 0.0
+                    sums[place][index] = known + float(logits[row, token].double() - log_totals[row])
+        for place, values in sums.items():
+            answers[place] = replace(answers[place], log_probs=tuple(values))
         return answers
 
-    def _single_tokens(self, text: str, candidates: Sequence[str]) -> list[int | None]:
-        """Id of each candidate x if tokens(text + " " + x) is tokens(text) and one more, else None."""
-        whole = [f"{text} {candidate}" for candidate in candidates]
-        prefix, *continued = self.tokenizer([text, *whole], add_special_tokens=False)["input_ids"]
-        return [ids[-1] if ids[:-1] == prefix and len(ids) == len(prefix) + 1 else None for ids in continued]
+    def _candidates(
+        self, text: str, prompt: Prompt, length: int
+    ) -> tuple[list[tuple[int, ...]], tuple[str | None, ...]]:
+        """Token ids of each candidate x, what tokens(text + " " + x) has beyond tokens(text); () with a reason."""
+        whole = [f"{self.before}{text} {candidate}" for candidate in prompt.candidates]
+        prefix, *continued = self.tokenizer([self.before + text, *whole], add_special_tokens=False)["input_ids"]
+        found: list[tuple[int, ...]] = []
+        reasons: list[str | None] = []
+        for candidate, ids in zip(prompt.candidates, continued, strict=True):
+            own, reason = tuple(ids[len(prefix) :]) if ids[: len(prefix)] == prefix else (), None
+            if not own or (len(own) > 1 and not prompt.multi_token):
+                reason = f"'{candidate}' is not a single token after this prompt"
+            elif len(own) > 1 and self.kind != "causal":
+                reason = f"'{candidate}' is not a single token, and several are scored with causal models alone"
+            elif self.context is not None and length + len(own) - 1 > self.context:
+                reason = f"with '{candidate}' the prompt is longer than the {self.context} tokens that the model reads"
+            found.append(() if reason else own)
+            reasons.append(reason)
+        return found, tuple(reasons)
 
     def _cloze(self, text: str) -> Cloze:
         ids = self._ids(f"{text} {self.blank}" if self.blank else text)
@@ -183,6 +189,8 @@ class Scorer:
 
     def _ids(self, text: str) -> list[int]:
         """Token ids with the special tokens that the tokenizer adds; none at the end of a causal prompt."""
+        if self.before:
+            return list(self.tokenizer(self.before + text, add_special_tokens=False)["input_ids"])
         ids: list[int] = self.tokenizer(text)["input_ids"]
         if self.kind == "causal" and ids and ids[-1] == self.tokenizer.eos_token_id:
             bare = self.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -209,10 +217,10 @@ class Scorer:
                 continue
             texts[place] = ids
             answers[place] = Completion(
-                finish_reason="stop", estimator=ESTIMATORS[self.kind], cut_tokens=cut_tokens,
-                prompt_tokens=len(ids), completion_tokens=scored,
+                finish_reason="stop", estimator=WHOLE_WORDS if self.whole_words else ESTIMATORS[self.kind],
+                cut_tokens=cut_tokens, prompt_tokens=len(ids), completion_tokens=scored,
             )  # fmt: skip
-        means = self._next_token(texts) if self.kind == "causal" else self._each_token(prompts, texts)
+        means = self._next_token(prompts, texts) if self.kind == "causal" else self._each_token(prompts, texts)
         for place, mean in means.items():
             answers[place] = replace(answers[place], log_probs=(mean,))
         return answers
@@ -220,13 +228,15 @@ class Scorer:
     def _scored_places(self, text: str, ids: list[int]) -> list[int]:
         """Places of the tokens whose probability is read."""
         if self.kind == "causal":
-            return list(range(1, len(ids)))
+            start = len(self.tokenizer(self.before, add_special_tokens=False)["input_ids"]) if self.before else 1
+            return list(range(start, len(ids)))
         special = self.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"]
         return [place for place, flag in enumerate(special) if not flag]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
-    def _next_token(self, texts: dict[int, list[int]]) -> dict[int, float]:
+    def _next_token(self, prompts: list[Prompt], texts: dict[int, list[int]]) -> dict[int, float]:
         means = {}
+        first = {place: self._scored_places(str(prompts[place].completion), ids)[0] for place, ids in texts.items()}
         places = list(texts)
         vocabulary = self.model.config.get_text_config().vocab_size
         for bucket in self._buckets([len(texts[place]) for place in places]):
@@ -237,8 +247,9 @@ class Scorer:
                 ids = torch.tensor([texts[place] for place in part], device=self.model.device)
                 logits = self.model(input_ids=ids, use_cache=False).logits
                 for row, place in enumerate(part):
-                    predicted = logits[row, :-1]
-                    true = predicted.gather(1, ids[row, 1:, None])[:, 0].double()
+                    start = first[place]
+                    predicted = logits[row, start - 1 : -1]
+                    true = predicted.gather(1, ids[row, start:, None])[:, 0].double()
                     totals = torch.cat([part.double().logsumexp(-1) for part in predicted.split(ROWS_AT_ONCE)])
                     means[place] = float((true - totals).mean())
         return means
@@ -248,8 +259,12 @@ class Scorer:
         truth: list[tuple[int, int]] = []
         blank = self._blank_id()
         for place, ids in texts.items():
-            for position in self._scored_places(self._fit(prompts[place])[0], ids):
-                clozes.append(Cloze((*ids[:position], blank, *ids[position + 1 :]), position))  # type: ignore[arg-type]
+            text = self._fit(prompts[place])[0]
+            words = self._words(text) if self.whole_words else {}
+            for position in self._scored_places(text, ids):
+                hidden = {position, *(later for later in words.get(position, ()) if later > position)}
+                masked = tuple(blank if one in hidden else token for one, token in enumerate(ids))
+                clozes.append(Cloze(masked, position))  # type: ignore[arg-type]
                 truth.append((place, ids[position]))
         sums: dict[int, list[float]] = defaultdict(list)
         for bucket, logits, log_totals in self._read(clozes):
@@ -257,6 +272,18 @@ class Scorer:
                 place, token = truth[index]
                 sums[place].append(float(logits[row, token].double() - log_totals[row]))
         return {place: sum(values) / len(values) for place, values in sums.items()}
+
+    def _words(self, text: str) -> dict[int, list[int]]:
+        """Place of each token -> the places of the tokens of its word; words are parted by white space."""
+        encoded = self.tokenizer(text, return_offsets_mapping=True)
+        places: dict[int, list[int]] = defaultdict(list)
+        word_of: dict[int, int] = {}
+        ends = [match.end() for match in re.finditer(r"\S+", text)]
+        for place, (start, end) in enumerate(encoded["offset_mapping"]):
+            if end > start:
+                word_of[place] = bisect_left(ends, end)
+                places[word_of[place]].append(place)
+        return {place: places[word] for place, word in word_of.items()}
 
     # ---------------------------------------------------------------- reading the model
 
@@ -282,7 +309,7 @@ class Scorer:
                 inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": fed}
             else:
                 inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-            with _head_at(self.model, positions):
+            with head_at(self.model, positions):
                 logits = self.model(**inputs, **({} if self.kind == "masked" else {"use_cache": False})).logits
             if logits.shape[1] > 1:  # no head was found to read at one position
                 logits = logits[torch.arange(len(bucket)), positions][:, None]
@@ -315,22 +342,3 @@ class Scorer:
 
     def _length(self, prompt: Prompt, text: str) -> int:
         return len(self._ids(text if prompt.perplexity or not self.blank else f"{text} {self.blank}"))
-
-
-@contextmanager
-def _head_at(model: Any, positions: torch.Tensor) -> Iterator[None]:
-    """Within the block the output layer sees one position per row: logits have shape (rows, 1, vocabulary)."""
-    head = model.get_output_embeddings()
-    if head is None:
-        yield
-        return
-
-    def gather(module: Any, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        hidden = arguments[0]
-        return (hidden[torch.arange(len(hidden)), positions][:, None], *arguments[1:])
-
-    handle = head.register_forward_pre_hook(gather)
-    try:
-        yield
-    finally:
-        handle.remove()

@@ -49,6 +49,8 @@ def stored_completion(answer: str | bytes | None, scored: int | None = None) -> 
         raise ValueError("no probabilities")
     if len(completion.reasons) not in (0, len(completion.log_probs)):
         raise ValueError("reasons of other candidates")
+    if len(completion.candidate_tokens) not in (0, len(completion.log_probs)):
+        raise ValueError("tokens of other candidates")
     if scored is not None and (len(completion.log_probs) != scored if scored else completion.text is None):
         raise ValueError("an answer to another question")
     return completion

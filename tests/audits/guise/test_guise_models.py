@@ -70,6 +70,35 @@ def test_attribute_that_the_tokenizer_splits_is_dropped_with_a_sentence(folder: 
     assert len(tables["features"]) == 1
 
 
+@pytest.mark.slow
+def test_attribute_of_several_tokens_is_scored_by_the_chain_rule_where_asked_and_labelled(folder: Path) -> None:
+    model = {"backend": "transformers", "path": "models/gpt2", "dtype_scores": "float64"}
+    tables, notes = run(study(folder, {"chained": model}, multi_token=True), "chained")
+    tokens = tables["associations"].groupby("attribute")["tokens"].max().to_dict()
+    assert tokens.pop("sophisticated") > 1 and set(tokens.values()) == {1}
+    assert tables["associations"]["q"].notna().all()
+    assert tables["stereotypes"].set_index("attribute")["tokens"].drop("sophisticated").eq(1).all()
+    (note,) = [note for note in notes if "chain rule" in note]
+    assert "(sophisticated;" in note and "not comparable in level" in note
+
+
+@pytest.mark.slow
+def test_server_with_prompt_logprobs_has_exact_scores_and_perplexities(tmp_path: Path) -> None:
+    from tests.servers.openai_server import Server
+
+    with Server() as server:
+        for form in ("echo", "vllm"):
+            server.prompt_form = form
+            model = {"backend": "openai", "model": form, "base_url": server.url, "chat": False, "prompt_logprobs": form}
+            (tmp_path / form).mkdir()
+            tables, notes = run(study(tmp_path / form, {form: model}, multi_token=True), form)
+            assert tables["associations"]["q"].notna().all() and tables["associations"]["q"].abs().max() > 0
+            assert tables["associations"].query("attribute == 'sophisticated'")["tokens"].eq(3).all()
+            assert tables["perplexity"]["mean"].gt(1).all() and set(tables["perplexity"]["estimator"]) == {"next_token"}
+            assert not any("estimated" in note for note in notes)
+            assert tables["agreement"]["agreement"].notna().all()
+
+
 def test_associations_are_those_of_one_text_at_a_time(folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -11,7 +11,18 @@ SPEC = AuditSpec(
     # stored scores: natural logarithms of probabilities, one candidate a row
     corpus=CorpusColumns(
         required=("prompt_id", "candidate", "log_prob"),
-        optional=("task", "setting", "pairs", "pair", "cluster", "verb", "utterance", "estimator", "coverage"),
+        optional=(
+            "task",
+            "setting",
+            "pairs",
+            "pair",
+            "cluster",
+            "verb",
+            "utterance",
+            "estimator",
+            "coverage",
+            "candidate_tokens",
+        ),
         written=(
             "control",
             "attribute",
@@ -23,6 +34,7 @@ SPEC = AuditSpec(
             "ratings_table",
             "detrimental",
             "stereotype",
+            "attribute_tokens",
         ),
     ),
     table="scores",
@@ -44,7 +56,8 @@ SPEC = AuditSpec(
             number="log_prob log_prob_reference neutral_log_prob coverage",
             flag="control cut",
         ),
-        "attributes": columns(text="task attribute", flag="detrimental"),  # and the columns of the ratings
+        # and the columns of the ratings
+        "attributes": columns(text="task attribute", number="attribute_tokens", flag="detrimental"),
         "texts": columns(  # and a column of counts for each feature
             text="text_set setting pair group cluster topic", whole="words", flag="control marked"
         ),

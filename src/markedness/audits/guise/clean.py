@@ -9,7 +9,7 @@ from pydantic import Field
 from markedness.records import Status, Strict, answerless_status
 from markedness.text.answers import not_log_probs
 
-NUMBERS, TEXTS = ("log_prob", "coverage", "cut_tokens"), ("reason", "estimator")
+NUMBERS, TEXTS = ("log_prob", "coverage", "cut_tokens", "candidate_tokens"), ("reason", "estimator")
 """Columns that stored scores may lack; clean adds them, so that all responses have the same columns."""
 
 

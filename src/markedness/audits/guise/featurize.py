@@ -50,8 +50,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         (the same in the neutral context, decisions only), ``missing`` (why a score is missing; of a matched pair also
         where the data have that of the other guise alone), ``estimator``,
         ``coverage``, ``cut``. Texts that are not matched are paired by their number only.
-        ``attributes``: one row per task and attribute: ``detrimental`` (decisions only) and the numeric columns of the
-        task's ratings table (NaN where not rated). ``texts``: one row per text, with what is counted in it, see
+        ``attributes``: one row per task and attribute: ``detrimental`` (decisions only), ``attribute_tokens`` (of how
+        many tokens it is; more than one: scored by the chain rule) and the numeric columns of the task's ratings table
+        (NaN where not rated). ``texts``: one row per text, with what is counted in it, see
         `markedness.audits.guise.language.texts.text_table`; empty where the data do not hold the texts.
     """
     rows = responses.rename(columns={"pairs": "text_set"})
@@ -114,8 +115,13 @@ def _side(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _attributes(rows: pd.DataFrame, stimuli: Stimuli) -> pd.DataFrame:
     """One row per task and attribute, with its ratings."""
-    rows = rows.reindex(columns=["task", "attribute", "ratings_table", "detrimental"])
-    found = rows.groupby(["task", "attribute"], as_index=False, sort=False).first()
+    # a score without a count is of one token: several are scored only where they are counted
+    tokens = pd.to_numeric(rows.reindex(columns=["candidate_tokens"])["candidate_tokens"]).fillna(1.0)
+    counted = tokens.where(rows["score"].notna())
+    rows = rows.reindex(columns=["task", "attribute", "ratings_table", "detrimental"]).assign(attribute_tokens=counted)
+    by = rows.groupby(["task", "attribute"], as_index=False, sort=False)
+    found = by.agg(ratings_table=("ratings_table", "first"), detrimental=("detrimental", "first"),
+                   attribute_tokens=("attribute_tokens", "max"))  # fmt: skip
     tables = [_ratings(str(name), stimuli) for name in found["ratings_table"].dropna().unique()]
     if tables:
         found = found.merge(pd.concat(tables), "left", ["ratings_table", "attribute"])

@@ -7,6 +7,7 @@ A text is inserted into a prompt template; the model scores which attribute come
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -46,6 +47,9 @@ class Params(Strict):
     )
     verbs: str = "verbs.csv"
     """Table with the columns verb, ing and third, as far as the rules need them."""
+    multi_token: bool = False
+    """Score attributes of several tokens too, by the chain rule. The paper leaves them out; ratios of attributes of
+    different numbers of tokens are not comparable in level."""
     words: str = "frequent_words.txt"
     """Words that noise inserts, one a line."""
 
@@ -136,6 +140,8 @@ def prompts(
             asked += question.prompts("", "", neutral)
     if not asked:
         raise AuditError("guise.generate: no task uses any of the texts; correct pairs.<set>.tasks or tasks")
+    if params.multi_token:
+        asked = [replace(prompt, multi_token=True) if prompt.candidates else prompt for prompt in asked]
     yield asked
 
 

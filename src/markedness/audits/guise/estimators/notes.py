@@ -59,6 +59,13 @@ def _of_texts(scored: pd.DataFrame, main: pd.DataFrame) -> Iterator[str]:
 
 def _of_tables(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     decisions, favorability = tables["decisions"], tables["favorability"]
+    scored = tables["associations"].dropna(subset=["q"])
+    if len(words := sorted(scored.loc[scored["tokens"].gt(1), "attribute"].unique())):
+        shown = ", ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
+        yield (
+            f"{len(words)} attributes are several tokens and scored by the chain rule ({shown}; column tokens of "
+            "associations): ratios of attributes of different numbers of tokens are not comparable in level."
+        )
     if len(decisions):
         yield (
             "Decisions are shown with both calibrations, ratio (defined in the paper) and difference (used in its code "

@@ -42,7 +42,7 @@ def stereotype_rows(task: AssociationTask) -> list[Row]:
             "task": task.task, "group": task.group, "reference": task.reference, "rank": rank,
             "attribute": str(attribute), "log_ratio": value, "ci_low": low, "ci_high": high, "p": found.p(float(value)),
             "favorability": favorability.get(attribute, NAN), "n_prompts": len(task.log_ratio),
-            "n_pairs": task.n_pairs,
+            "n_pairs": task.n_pairs, "tokens": task.tokens.get(str(attribute), NAN),
         })  # fmt: skip
     return rows
 

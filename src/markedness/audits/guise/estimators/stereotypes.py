@@ -83,6 +83,12 @@ class AssociationTask:
         return values.where(values.index.isin(self.mean_log_ratio.index))
 
     @property
+    def tokens(self) -> dict[str, float]:
+        """Attribute -> its tokens; those of several are scored by the chain rule. Empty where the data do not say."""
+        known = self.rating("attribute_tokens").dropna()
+        return {str(name): float(n) for name, n in known.items()}
+
+    @property
     def prestige(self) -> pd.Series:
         """Prestige by attribute."""
         return self.rating(self.params.prestige)

@@ -14,9 +14,9 @@ from markedness.stats.t_tests import pooled_t
 
 Row = dict[str, str | float | bool]
 COLUMNS = {
-    "associations": "setting prompt attribute q task text_set control group reference n missing",
+    "associations": "setting prompt attribute q task text_set control group reference n missing tokens",
     "stereotypes": "task group reference rank attribute log_ratio ci_low ci_high p p_adjusted favorability n_prompts "
-    "n_pairs",
+    "n_pairs tokens",
     "agreement": "task group reference setting year agreement ci_low ci_high chance p p_adjusted standard_error "
     "n_prompts t df p_published p_adjusted_published attributes human",
     "agreement_prompts": "task group reference setting year prompt agreement chance",

@@ -19,8 +19,9 @@ from markedness.stats.t_tests import one_sample_t, pooled_t
 
 
 def association_rows(task: AssociationTask) -> list[Row]:
-    """One row per text set, prompt and attribute."""
+    """One row per text set, prompt and attribute; ``tokens`` of the attribute, by the chain rule if more than one."""
     rows: list[Row] = []
+    tokens = task.tokens
     for one in task.sets:
         log_ratio = one.log_ratio(task.params.base)
         first, second = np.isfinite(one.log_p), np.isfinite(one.log_p_reference)
@@ -32,6 +33,7 @@ def association_rows(task: AssociationTask) -> list[Row]:
                     "setting": one.setting, "prompt": prompt, "attribute": attribute, "q": log_ratio[m, k],
                     "task": task.task, "text_set": one.name, "control": one.control, "group": task.group,
                     "reference": task.reference, "n": n, "missing": one.n_pairs - n,
+                    "tokens": tokens.get(attribute, NAN),
                 })  # fmt: skip
     return rows
 

@@ -1,0 +1,177 @@
+"""Token probabilities from a server that gives those of its prompts' own tokens: exact, as from a local model.
+
+The bare prompt and the prompt with each candidate are sent in one request to ``/completions``. Two forms are read:
+
+- ``echo``: the legacy completions endpoint with ``echo`` and ``logprobs``; a choice has ``logprobs`` with ``tokens``,
+  ``token_logprobs`` and perhaps ``text_offset``.
+- ``vllm``: the parameter ``prompt_logprobs`` of vLLM; a choice has ``prompt_logprobs``, for each token of the prompt a
+  mapping of token ids to ``{logprob, rank, decoded_token}``, null for the first, and with ``return_token_ids`` also
+  ``prompt_token_ids``. Written after vLLM's documented schema; not tried against a real server.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from markedness.lm.answers import reported_name, reported_usage
+from markedness.lm.base import RequestFailed
+from markedness.lm.redaction import Redaction
+from markedness.records import UNSUPPORTED, Completion, Prompt
+
+Form = Literal["echo", "vllm"]
+Token = tuple[str, float | None]
+"""A token, as its text or its id, and its ln probability after the tokens before it; None for the first."""
+NOTHING = "the server answered without the probabilities of its prompt's tokens"
+_ROUNDING = 1e-3
+"""A ln probability may be so much above 0."""
+
+
+def scoring_request(prompt: Prompt, form: Form, max_tokens_parameter: str) -> dict[str, Any]:
+    """The fields of a request that scores a prompt, but for the model; ``prompt`` is the text alone, see `texts`."""
+    request: dict[str, Any] = {"prompt": prompt.completion, "temperature": 1.0, "top_p": 1.0}
+    if form == "echo":
+        request |= {"echo": True, "logprobs": 1, max_tokens_parameter: 0}
+    else:
+        request |= {"prompt_logprobs": 1, "return_token_ids": True, max_tokens_parameter: 1}
+    if prompt.perplexity:
+        return request | {"perplexity": True}
+    return request | {"candidates": list(prompt.candidates)} | ({"multi_token": True} if prompt.multi_token else {})
+
+
+def texts(prompt: str, candidates: Sequence[str]) -> list[str]:
+    """What is sent: the prompt, and behind it each candidate."""
+    return [prompt, *(f"{prompt} {candidate}" for candidate in candidates)]
+
+
+def read_scored(answer: Any, prompt: Prompt, form: Form, redaction: Redaction) -> Completion:
+    """A decoded 2xx body as ln probabilities; RequestFailed says what of it cannot be read."""
+    if isinstance(answer, dict) and answer.get("error"):
+        fault = answer["error"]
+        detail = fault.get("message", fault) if isinstance(fault, dict) else fault
+        raise RequestFailed(redaction.error(f"the server reports an error: {detail}"))
+    sent = texts(prompt.completion or "", prompt.candidates)
+    choices = _choices(answer, len(sent))
+    prompt_tokens, completion_tokens = reported_usage(answer)
+    served: dict[str, Any] = {
+        "model": reported_name(answer.get("model"), redaction), "prompt_tokens": prompt_tokens,
+        "fingerprint": reported_name(answer.get("system_fingerprint"), redaction),
+    }  # fmt: skip
+    read = [_tokens(choice, text, form) for choice, text in zip(choices, sent, strict=True)]
+    if any(tokens is None for tokens in read):
+        return Completion(finish_reason=UNSUPPORTED, error=NOTHING, completion_tokens=completion_tokens, **served)
+    bare, *continued = (tokens for tokens in read if tokens is not None)
+    if prompt.perplexity:
+        known = [value for _, value in bare if value is not None]
+        if not known:
+            error = "the text is too short for a perplexity: it has no token whose probability could be read"
+            return Completion(error=error, completion_tokens=completion_tokens, **served)
+        mean = math.fsum(known) / len(known)
+        return Completion(
+            finish_reason="stop", log_probs=(mean,), estimator="next_token", completion_tokens=len(known), **served
+        )
+    scored = [
+        _candidate(word, tokens, bare, prompt.multi_token)
+        for word, tokens in zip(prompt.candidates, continued, strict=True)
+    ]
+    reasons = tuple(reason for _, reason, _ in scored)
+    return Completion(
+        finish_reason="stop", log_probs=tuple(value for value, _, _ in scored), reasons=reasons if any(reasons) else (),
+        candidate_tokens=tuple(n for _, _, n in scored) if prompt.multi_token else (), estimator="exact",
+        completion_tokens=completion_tokens, **served,
+    )  # fmt: skip
+
+
+def _candidate(
+    word: str, tokens: Sequence[Token], bare: Sequence[Token], multi_token: bool
+) -> tuple[float | None, str | None, int | None]:
+    """Ln P of a candidate by the chain rule, or why there is none, and of how many tokens it is."""
+    own = tokens[len(bare) :]
+    if [token for token, _ in tokens[: len(bare)]] != [token for token, _ in bare] or not own:
+        return None, f"'{word}' is not made of whole tokens after this prompt", None
+    if len(own) > 1 and not multi_token:
+        return None, f"'{word}' is not a single token after this prompt", len(own)
+    values = [value for _, value in own if value is not None]
+    if len(values) < len(own):
+        return None, f"the server gave no probability of '{word}'", len(own)
+    return math.fsum(values), None, len(own)
+
+
+def _choices(answer: Any, n: int) -> list[dict[str, Any]]:
+    """The n choices in the order of what was sent."""
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
+        raise RequestFailed("the answer has no choices, so it is of no schema this project knows", cause="unreadable")
+    places = [one.get("index") for one in choices]
+    if sorted(place for place in places if type(place) is int) != list(range(n)) or len(choices) != n:
+        raise RequestFailed(
+            f"the answer has {len(choices)} choices where {n} texts were sent; the server may not take several prompts "
+            "in one request", cause="unreadable",
+        )  # fmt: skip
+    return [choices[places.index(place)] for place in range(n)]
+
+
+def _tokens(choice: dict[str, Any], text: str, form: Form) -> list[Token] | None:
+    """The tokens of the text that was sent; None where the choice has none."""
+    return _echoed(choice.get("logprobs"), text) if form == "echo" else _prompt_tokens(choice)
+
+
+def _echoed(served: Any, text: str) -> list[Token] | None:
+    if not isinstance(served, dict):
+        return None
+    tokens, values, offsets = (served.get(name) for name in ("tokens", "token_logprobs", "text_offset"))
+    if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
+        return None
+    if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
+        raise RequestFailed("the answer's tokens and token_logprobs do not belong together", cause="unreadable")
+    if isinstance(offsets, list) and len(offsets) == len(tokens) and all(type(one) is int for one in offsets):
+        n = sum(one < len(text) for one in offsets)  # what was generated behind the text is not of it
+    else:
+        n, joined = len(tokens), "".join(tokens)
+        while n and joined != text and len(joined) > len(text) and joined.startswith(text):
+            n, joined = n - 1, joined[: -len(tokens[n - 1])]
+    if text not in "".join(tokens):
+        return None  # what was generated is not what was sent: the server does not echo
+    return [(token, _log_prob(value)) for token, value in zip(tokens[:n], values[:n], strict=True)]
+
+
+def _prompt_tokens(choice: dict[str, Any]) -> list[Token] | None:
+    served, ids = choice.get("prompt_logprobs"), choice.get("prompt_token_ids")
+    if not isinstance(served, list) or not served:
+        return None
+    known = ids if isinstance(ids, list) and len(ids) == len(served) else [None] * len(served)
+    found: list[Token] = []
+    for place, (entry, token) in enumerate(zip(served, known, strict=True)):
+        if entry is None and place == 0:
+            found.append((str(token) if token is not None else "", None))
+            continue
+        if not isinstance(entry, dict) or not entry:
+            raise RequestFailed("a token of the prompt has no probability", cause="unreadable")
+        key = _own_key(entry, token)
+        value = entry[key]
+        if not isinstance(value, dict):
+            raise RequestFailed("the answer's prompt_logprobs are of no schema this project knows", cause="unreadable")
+        found.append((str(key), _log_prob(value.get("logprob"))))
+    return found
+
+
+def _own_key(entry: dict[Any, Any], token: Any) -> Any:
+    """The key of the prompt's own token among its alternatives."""
+    if token is not None and str(token) in entry:
+        return str(token)
+    if len(entry) == 1:
+        return next(iter(entry))
+    raise RequestFailed(
+        "the answer does not say which of several alternatives is the prompt's own token; the server must serve "
+        "return_token_ids (vLLM 0.10.2 or later)", cause="unreadable",
+    )  # fmt: skip
+
+
+def _log_prob(value: Any) -> float | None:
+    """A ln probability; None where there is none; RequestFailed for what is no number or above 0."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value > _ROUNDING:
+        raise RequestFailed(f"{str(value)[:40]} is no ln probability", cause="unreadable")
+    return min(float(value), 0.0)

@@ -1,0 +1,154 @@
+"""Servers that give the probabilities of their prompts' own tokens: exact scores, in both documented forms."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from tests.lm.test_openai_api import NONSENSE, ask, mutations
+from tests.servers.openai_server import Server, token_log_prob, tokenized
+
+from markedness.lm.base import Draw, RequestFailed
+from markedness.lm.config import OpenAIModel
+from markedness.lm.costs import expected_tokens
+from markedness.lm.openai_api import OpenAIServer
+from markedness.lm.prompt_log_probs import Form, read_scored
+from markedness.lm.redaction import Redaction
+from markedness.records import UNSUPPORTED, Prompt
+
+TEXT = "A person who says it is"
+FORMS: tuple[Form, ...] = ("echo", "vllm")
+
+
+def scored(*words: str, multi_token: bool = False) -> Prompt:
+    return Prompt("p", "g", completion=TEXT, candidates=words, multi_token=multi_token)
+
+
+def chain(word: str) -> float:
+    """Ln P of a word after TEXT, token by token."""
+    before, tokens = tokenized(TEXT), tokenized(f" {word}")
+    return sum(token_log_prob([*before, *tokens[:place]], token) for place, token in enumerate(tokens))
+
+
+def model(**config: Any) -> OpenAIServer:
+    return OpenAIServer(OpenAIModel(backend="openai", model="m", base_url="http://localhost:1/v1", **config))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_score_single_tokens_are_exact_and_longer_words_are_named(form: Form) -> None:
+    with Server() as server:
+        server.prompt_form = form
+        answer = ask(server, scored("lazy", "sophisticated", "kind"), chat=False, prompt_logprobs=form)
+    assert answer.estimator == "exact" and answer.coverage is None and answer.candidate_tokens == ()
+    assert answer.log_probs[::2] == pytest.approx((chain("lazy"), chain("kind"))) and answer.log_probs[1] is None
+    assert answer.reasons == (None, "'sophisticated' is not a single token after this prompt", None)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_score_several_tokens_is_the_chain_rule_with_their_number(form: Form) -> None:
+    with Server() as server:
+        server.prompt_form = form
+        prompt = scored("lazy", "sophisticated", multi_token=True)
+        answer = ask(server, prompt, chat=False, prompt_logprobs=form)
+    # " sophis" has a space and six letters at most: " sophis", "ticate", "d"
+    assert answer.candidate_tokens == (1, 3) and answer.reasons == ()
+    assert answer.log_probs == pytest.approx((chain("lazy"), chain("sophisticated")))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_perplexity_is_the_mean_of_the_tokens_after_the_first(form: Form) -> None:
+    prompt = Prompt("p", "g", completion=TEXT, perplexity=True)
+    tokens = tokenized(TEXT)
+    values = [token_log_prob(tokens[:place], tokens[place]) for place in range(1, len(tokens))]
+    with Server() as server:
+        server.prompt_form = form
+        answer = ask(server, prompt, chat=False, prompt_logprobs=form)
+    assert answer.log_probs == pytest.approx((sum(values) / len(values),))
+    assert (answer.estimator, answer.completion_tokens) == ("next_token", len(values))
+
+
+def test_score_without_token_ids_is_a_failure_that_names_the_remedy() -> None:
+    with Server() as server:
+        server.prompt_form = "vllm-no-ids"
+        with pytest.raises(RequestFailed, match="must serve return_token_ids"):
+            ask(server, scored("lazy"), chat=False, prompt_logprobs="vllm")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_score_of_a_server_that_ignores_the_parameter_is_unsupported(form: Form) -> None:
+    with Server() as server:
+        server.prompt_form = ""
+        answer = ask(server, scored("lazy"), chat=False, prompt_logprobs=form)
+    assert answer.finish_reason == UNSUPPORTED
+    assert answer.error == "the server answered without the probabilities of its prompt's tokens"
+
+
+def test_request_sends_the_prompt_alone_and_with_each_word() -> None:
+    prompt = scored("lazy", "kind", multi_token=True)
+    for form, fields in (
+        ("echo", {"echo": True, "logprobs": 1, "max_tokens": 0}),
+        ("vllm", {"prompt_logprobs": 1, "return_token_ids": True, "max_tokens": 1}),
+    ):
+        asked = model(chat=False, prompt_logprobs=form)
+        assert asked.body(Draw(prompt, 0, asked.request(prompt))) == {
+            "model": "m", "prompt": [TEXT, f"{TEXT} lazy", f"{TEXT} kind"], "temperature": 1.0, "top_p": 1.0, **fields,
+        }  # fmt: skip
+        alone = scored("lazy", "kind")
+        assert asked.request(prompt) != asked.request(alone)  # another key in the ledger
+    # three texts of 23, 28 and 28 bytes: 79 / 4; one token each where it must be generated
+    assert expected_tokens(prompt, sends_candidates=True) == (20, 3)
+    assert asked.sends_candidates and not model().sends_candidates
+
+
+def test_unsupported_says_what_to_set() -> None:
+    few = model(top_logprobs=5)
+    assert few.unsupported(scored("lazy")) is None
+    assert "multi_token: false" in str(few.unsupported(scored("lazy", multi_token=True)))
+    assert "set prompt_logprobs" in str(few.unsupported(Prompt("p", "g", completion="x y", perplexity=True)))
+    assert model(chat=False, prompt_logprobs="echo").unsupported(scored("lazy", multi_token=True)) is None
+    with pytest.raises(ValidationError, match="set chat: false"):
+        model(prompt_logprobs="echo")
+
+
+def answer_of(form: Form) -> dict[str, Any]:
+    """Two texts, "a b" and "a b c"."""
+    choices: list[dict[str, Any]] = []
+    for index, tokens in enumerate((["a", " b"], ["a", " b", " c"])):
+        values = [None, -1.0, -2.0][: len(tokens)]
+        choice: dict[str, Any] = {"index": index, "finish_reason": "length", "text": "".join(tokens)}
+        if form == "echo":
+            starts = [sum(map(len, tokens[:place])) for place in range(len(tokens))]
+            choice["logprobs"] = {"tokens": tokens, "token_logprobs": values, "text_offset": starts}
+        else:
+            choice["prompt_logprobs"] = [None, *({"7": {"logprob": value}} for value in values[1:])]
+            choice["prompt_token_ids"] = [7] * len(tokens)
+        choices.append(choice)
+    return {"model": "m", "choices": choices, "usage": {"prompt_tokens": 5, "completion_tokens": 0}}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_read_scored_any_malformed_piece_is_an_answer_or_a_failure_with_a_reason(form: Form) -> None:
+    prompt = Prompt("p", "g", completion="a b", candidates=("c",), multi_token=True)
+    whole = read_scored(answer_of(form), prompt, form, Redaction())
+    assert whole.log_probs == (-2.0,) and whole.candidate_tokens == (1,)
+    tried = failed = 0
+    for answer in mutations(copy.deepcopy(answer_of(form))):
+        tried += 1
+        try:
+            made = read_scored(answer, prompt, form, Redaction())
+        except RequestFailed as failure:
+            assert str(failure)
+            failed += 1
+            continue
+        assert made.error or all(value is None or (value <= 0 and not math.isnan(value)) for value in made.log_probs)
+    assert tried > 10 * len(NONSENSE) and failed > 30
+
+
+def test_read_scored_a_word_that_changes_the_tokens_before_it_has_no_score() -> None:
+    answer = answer_of("echo")
+    answer["choices"][1]["logprobs"] = {"tokens": ["a", " b c"], "token_logprobs": [None, -1.0], "text_offset": [0, 1]}
+    made = read_scored(answer, Prompt("p", "g", completion="a b", candidates=("c",)), "echo", Redaction())
+    assert made.log_probs == (None,) and "not made of whole tokens" in str(made.reasons[0])
