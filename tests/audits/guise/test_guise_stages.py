@@ -293,7 +293,10 @@ def test_evaluate_planted_control_is_found_in_every_analysis() -> None:
     assert (decisions["ci_low"] > 0).all() and (decisions["p"] < 0.02).all()
     headline = [made.score(key) for key in SPEC.headline]
     assert [score.key for score in headline if score.p_adjusted <= 0.05] == list(SPEC.headline[:-1])
-    assert set(made.figures) == {"associations", "agreement", "favorability", "prestige", "decisions", "features"}
+    assert set(made.figures) == {
+        "associations", "agreement", "favorability", "prestige", "decisions", "features", "correlations",
+        "favorability_ranks", "decisions_prompts", "decisions_increase", "density",
+    }  # fmt: skip
 
 
 @pytest.mark.slow

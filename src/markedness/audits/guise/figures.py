@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from markedness.audits.guise.more_figures import DECISIONS, more_charts
+
 if TYPE_CHECKING:
     from altair import TopLevelMixin
 
@@ -23,6 +25,7 @@ def charts(tables: Mapping[str, pd.DataFrame], confidence_level: float) -> dict[
         "prestige": _prestige(tables["employability"], tables["employability_tests"]),
         "decisions": _decisions(tables["decisions"]),
         "features": _features(tables["features"], confidence_level),
+        **more_charts(tables, confidence_level),
     }
     return {name: chart for name, chart in made.items() if chart is not None}
 
@@ -146,9 +149,8 @@ def _decisions(table: pd.DataFrame) -> Any:
         rows.assign(guise=rows["group"], shown=rows["rate"], of=rows["n"]),
         rows.assign(guise=rows["reference"], shown=rows["rate_reference"], of=rows["n_reference"]),
     ]
-    names = {"conviction": "Conviction", "death": "Death penalty", "iq": "Low IQ"}
     long = pd.concat(sides).drop_duplicates(["task", "rule", "guise"])
-    long["named"] = long["task"].map(names).fillna(long["task"])
+    long["named"] = long["task"].map(DECISIONS).fillna(long["task"])
     long["calibration"] = "calibrated by " + long["rule"]
     return (
         alt.Chart(long)

@@ -32,7 +32,7 @@ def _spreads(task: AssociationTask) -> dict[str, Spread]:
 def stereotype_rows(task: AssociationTask) -> list[Row]:
     """Attributes from the most to the least associated, with intervals."""
     spreads = _spreads(task)
-    favorability = task.rating("favorability")
+    favorability, human_rank = task.rating("favorability"), task.human_rank
     scored = task.mean_log_ratio.sort_index().sort_values(ascending=False, kind="stable")
     rows: list[Row] = []
     for rank, (attribute, value) in enumerate(scored.items(), start=1):
@@ -43,6 +43,7 @@ def stereotype_rows(task: AssociationTask) -> list[Row]:
             "attribute": str(attribute), "log_ratio": value, "ci_low": low, "ci_high": high, "p": found.p(float(value)),
             "favorability": favorability.get(attribute, NAN), "n_prompts": len(task.log_ratio),
             "n_pairs": task.n_pairs, "tokens": task.tokens.get(str(attribute), NAN),
+            "human_rank": human_rank.get(attribute, NAN),
         })  # fmt: skip
     return rows
 

@@ -89,6 +89,15 @@ class AssociationTask:
         return {str(name): float(n) for name, n in known.items()}
 
     @property
+    def human_rank(self) -> pd.Series:
+        """Rank of each attribute by the percentages of the latest year, 1 for the highest; unnamed ones come last."""
+        latest = max(self.years, default=None)
+        if latest is None:
+            return pd.Series(dtype=float)
+        percent = self.rating(YEAR + latest).fillna(0.0)
+        return percent[percent.index.isin(self.mean_log_ratio.index)].rank(ascending=False, method="first")
+
+    @property
     def prestige(self) -> pd.Series:
         """Prestige by attribute."""
         return self.rating(self.params.prestige)

@@ -9,14 +9,14 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from markedness.audits.guise.estimators.text_sets import Floats
-from markedness.stats.inference import benjamini_hochberg, holm
+from markedness.stats.inference import adjusted_p, benjamini_hochberg, holm
 from markedness.stats.t_tests import pooled_t
 
 Row = dict[str, str | float | bool]
 COLUMNS = {
     "associations": "setting prompt attribute q task text_set control group reference n missing tokens",
     "stereotypes": "task group reference rank attribute log_ratio ci_low ci_high p p_adjusted favorability n_prompts "
-    "n_pairs tokens",
+    "n_pairs tokens human_rank",
     "agreement": "task group reference setting year agreement ci_low ci_high chance p p_adjusted standard_error "
     "n_prompts t df p_published p_adjusted_published attributes human",
     "agreement_prompts": "task group reference setting year prompt agreement chance",
@@ -74,7 +74,8 @@ def frames(rows: Mapping[str, Sequence[Row]]) -> dict[str, pd.DataFrame]:
     for name, columns in COLUMNS.items():
         table = pd.DataFrame(list(rows.get(name, ())), columns=columns.split())
         if name in FAMILIES:
-            _adjust(table, FAMILIES[name], "p", "p_adjusted", benjamini_hochberg)
+            correction = adjusted_p if name == "text_features" else benjamini_hochberg  # what never occurs has no p
+            _adjust(table, FAMILIES[name], "p", "p_adjusted", correction)
         if name in PUBLISHED_FAMILIES:
             _adjust(table, PUBLISHED_FAMILIES[name], "p_published", "p_adjusted_published", holm)
         made[name] = table

@@ -1,0 +1,293 @@
+"""Charts of prompts, ranks, texts and dialects: the figures of the paper's supplement, from the tables of a model.
+
+Numbers in docstrings are those of the figures in Hofmann et al. (2024), Supplementary Information.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from altair import TopLevelMixin
+
+DECISIONS = {"conviction": "Conviction", "death": "Death penalty", "iq": "Low IQ"}
+STEREOTYPES = {"traits": "covert", "overt": "overt"}
+_TOTAL = "all features"
+_WIDTH = 320
+
+
+def more_charts(tables: Mapping[str, pd.DataFrame], confidence_level: float) -> dict[str, TopLevelMixin | None]:
+    """Name -> chart; None where its table has nothing to show."""
+    return {
+        "correlations": _correlations(tables["correlations"]),
+        "favorability_ranks": _ranks(tables["stereotypes"], tables["favorability_ranks"]),
+        "decisions_prompts": _decisions_by_prompt(tables["decisions"]),
+        "decisions_increase": _increase(tables["decisions"]),
+        "density": _density(tables["features"], tables["text_features"], confidence_level),
+        "dialects": _dialects(tables["dialects"], confidence_level),
+        "perplexity": _perplexity(tables["perplexity"]),
+        "text_features": _text_features(tables["text_features"]),
+        "text_topics": _text_topics(tables["text_topics"]),
+    }
+
+
+def _correlations(table: pd.DataFrame) -> Any:
+    """Pearson's r of every two prompts (2, 8); the overt task beside the covert one."""
+    import altair as alt
+
+    rows = table[table["level"].eq("prompt") & table["task"].isin(list(STEREOTYPES))].dropna(subset=["r"])
+    if rows.empty:
+        return None
+    panels = []
+    for (task, group), part in rows.groupby(["task", "group"], sort=False):
+        base = alt.Chart(part.assign(shown=part["r"].map("{:.2f}".format))).encode(
+            x=alt.X("first:N", title="Prompt", sort=None, axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("second:N", title=None, sort=None),
+        )
+        colour = alt.Color(
+            "r:Q", title="Pearson's r", scale=alt.Scale(scheme="blueorange", domain=[-1, 1], reverse=True)
+        )
+        squares = base.mark_rect().encode(color=colour, tooltip=["first", "second", "r", "p_adjusted_published", "n"])
+        strong = alt.condition("abs(datum.r) > 0.65", alt.value("white"), alt.value("#1F2933"))
+        named = f"{group}: {STEREOTYPES[str(task)]} stereotypes"
+        panels.append(
+            (squares + base.mark_text(fontSize=10).encode(text="shown:N", color=strong)).properties(
+                width=alt.Step(34), height=alt.Step(26), title=named
+            )
+        )
+    return alt.concat(*panels, columns=2).properties(title="Correlation of the attributes' scores between prompts")
+
+
+def _ranks(table: pd.DataFrame, tests: pd.DataFrame) -> Any:
+    """Favourability against the rank of an adjective, of the model and of people (7)."""
+    import altair as alt
+
+    rows = table[table["task"].eq("traits")].dropna(subset=["favorability"])
+    if len(rows) < 3:
+        return None
+    parts = [rows.assign(source=rows["group"].astype(str) + ", model")]
+    people = rows.drop_duplicates("attribute").dropna(subset=["human_rank"])
+    if len(people):
+        parts.append(people.assign(rank=people["human_rank"], source="people"))
+    shown = pd.concat(parts)
+    base = alt.Chart(shown).encode(
+        x=alt.X("rank:Q", title="Rank of the adjective (1: most associated)", scale=alt.Scale(nice=False)),
+        y=alt.Y("favorability:Q", title="Favourability (-2 to 2)", scale=alt.Scale(domain=[-2, 2])),
+        color=alt.Color("source:N", title=None, legend=None),
+    )
+    points = base.mark_point(filled=True).encode(tooltip=["source", "attribute", "rank", "favorability"])
+    line = base.transform_regression("rank", "favorability", groupby=["source"]).mark_line()
+    of_covert = tests[tests["task"].eq("traits")].dropna(subset=["rho"])
+    names = of_covert["group"].where(of_covert["source"].eq("model"), "people " + of_covert["source"].astype(str))
+    rhos = of_covert["rho"].groupby(names, sort=False).first()
+    said = "; ".join(f"{name}: rho {rho:.2f}" for name, rho in rhos.items())
+    return (
+        alt.layer(points, line)
+        .properties(width=230)
+        .facet(column=alt.Column("source:N", title=None, sort=None))
+        .properties(
+            title={
+                "text": "Favourability of ranked adjectives",
+                "subtitle": f"Spearman's rank correlation of score and favourability: {said or 'not estimated'}",
+            }
+        )
+    )
+
+
+def _decisions_by_prompt(table: pd.DataFrame) -> Any:
+    """Rates of detrimental decisions about both guises with each prompt (9, 10, 15)."""
+    import altair as alt
+
+    rows = table[table["level"].eq("prompt")]
+    if rows.empty:
+        return None
+    sides = [
+        rows.assign(guise=rows["group"], shown=rows["rate"], of=rows["n"]),
+        rows.assign(guise=rows["reference"], shown=rows["rate_reference"], of=rows["n_reference"]),
+    ]
+    long = pd.concat(sides).drop_duplicates(["task", "rule", "item", "guise"])
+    long["named"] = long["task"].map(DECISIONS).fillna(long["task"])
+    long["place"] = long["named"] + ", " + long["item"].astype(str)
+    long["calibration"] = "calibrated by " + long["rule"]
+    return (
+        alt.Chart(long)
+        .mark_bar()
+        .encode(
+            x=alt.X("shown:Q", title="Share of detrimental decisions", axis=alt.Axis(format="%")),
+            y=alt.Y("place:N", title=None, sort=None),
+            yOffset=alt.YOffset("guise:N"),
+            color=alt.Color("guise:N", title="Guise"),
+            tooltip=["named", "item", "guise", "rule", "shown", "of", "difference", "ci_low", "ci_high", "p"],
+            column=alt.Column("calibration:N", title=None),
+        )
+        .properties(width=230, title="Detrimental decisions about the speaker, by prompt")
+    )
+
+
+def _increase(table: pd.DataFrame) -> Any:
+    """Relative increase of detrimental decisions: mean and standard error over text sets and prompts (14)."""
+    import altair as alt
+
+    rows = table[table["level"].eq("all")].dropna(subset=["increase_mean"])
+    if rows.empty:
+        return None
+    error = rows["increase_error_published"].fillna(0.0)
+    rows = rows.assign(
+        named=rows["task"].map(DECISIONS).fillna(rows["task"]), low=rows["increase_mean"] - error,
+        high=rows["increase_mean"] + error, calibration="calibrated by " + rows["rule"],
+    )  # fmt: skip
+    base = alt.Chart(rows).encode(
+        y=alt.Y("named:N", title=None), yOffset="group:N", color=alt.Color("group:N", title="Guise")
+    )
+    percent, said = alt.Axis(format="+%"), "Relative increase of detrimental decisions"
+    points = base.mark_point(filled=True).encode(
+        x=alt.X("increase_mean:Q", title=said, axis=percent),
+        tooltip=["named", "group", "reference", "rule", "increase_mean", "increase_error_published", "increase_cells",
+                 "increase_undefined"],
+    )  # fmt: skip
+    whiskers = base.mark_rule().encode(x=alt.X("low:Q", title=said, axis=percent), x2="high:Q")
+    zero = alt.Chart(rows).mark_rule(strokeDash=[4, 4]).encode(x=alt.datum(0))
+    return (
+        alt.layer(zero, whiskers, points)
+        .properties(width=230)
+        .facet(column=alt.Column("calibration:N", title=None))
+        .properties(
+            title={
+                "text": "Relative increase of detrimental decisions",
+                "subtitle": "mean over text sets and prompts, with its standard error; cells share texts",
+            }
+        )
+    )
+
+
+def _density(features: pd.DataFrame, texts: pd.DataFrame, level: float) -> Any:
+    """Stereotype strength against the density of features in the marked texts of each set (11)."""
+    import altair as alt
+
+    dense = texts.loc[texts["feature"].eq(_TOTAL), ["text_set", "group", "density"]]
+    rows = features.merge(dense, on=["text_set", "group"]).dropna(subset=["density", "strength"])
+    if rows["text_set"].nunique() < 2 or rows["density"].nunique() < 2:
+        return None
+    rows["kind"] = rows["control"].map({True: "control", False: "feature"})
+    base = alt.Chart(rows).encode(
+        x=alt.X("density:Q", title="Features of the dialect per 100 words"),
+        color=alt.Color("text_set:N", title="Text set", sort=None),
+    )
+    chart = base.mark_rule().encode(y=alt.Y("ci_low:Q", title="Stereotype strength (log10)"), y2="ci_high:Q")
+    chart += base.mark_point(filled=True).encode(
+        y="strength:Q",
+        shape=alt.Shape("kind:N", title=None),
+        tooltip=["text_set", "group", "density", "strength", "ci_low", "ci_high", "n_pairs"],
+    )
+    chart += alt.Chart(rows).mark_rule(strokeDash=[4, 4]).encode(y=alt.datum(0))
+    title = f"Stereotype strength by density of features ({level:.0%} intervals)"
+    return chart.properties(width=_WIDTH, title=title)
+
+
+def _dialects(table: pd.DataFrame, level: float) -> Any:
+    """Stereotype strength of each dialect and of every two against each other (12)."""
+    import altair as alt
+
+    if table.empty:
+        return None
+    rows = table.assign(
+        named=table["first"].astype(str) + " - " + table["second"].astype(str),
+        stereotypes=table["task"].map(STEREOTYPES).fillna(table["task"]),
+    )
+    base = alt.Chart(rows).encode(y=alt.Y("named:N", title=None, sort=None))
+    zero = alt.Chart(rows).mark_rule(strokeDash=[4, 4]).encode(x=alt.datum(0))
+    whiskers = base.mark_rule().encode(
+        x=alt.X("ci_low:Q", title="Difference of stereotype strength (log10)"), x2="ci_high:Q"
+    )
+    points = base.mark_point(filled=True).encode(
+        x="strength:Q", tooltip=["named", "stereotypes", "strength", "ci_low", "ci_high", "p", "p_adjusted"]
+    )
+    return (
+        alt.layer(zero, whiskers, points)
+        .properties(width=230)
+        .facet(column=alt.Column("stereotypes:N", title=None))
+        .properties(title=f"Stereotype strength of dialects, and between them ({level:.0%} intervals)")
+    )
+
+
+def _perplexity(table: pd.DataFrame) -> Any:
+    """Mean perplexity of the texts of each set in both guises, with its standard error (13, right)."""
+    import altair as alt
+
+    rows = table.dropna(subset=["mean"]).drop_duplicates(["text_set", "guise"])
+    if rows.empty:
+        return None
+    error: pd.Series = (rows["sd"] / np.sqrt((rows["n"] - 1).clip(lower=1).astype(float))).where(rows["n"] > 1, 0.0)
+    rows = rows.assign(low=rows["mean"] - error, high=rows["mean"] + error)
+    base = alt.Chart(rows).encode(y=alt.Y("text_set:N", title=None), yOffset=alt.YOffset("guise:N"))
+    bars = base.mark_bar().encode(
+        x=alt.X("mean:Q", title="Mean perplexity of a text"), color=alt.Color("guise:N", title="Guise"),
+        tooltip=["text_set", "guise", "mean", "sd", "n", "missing", "estimator"],
+    )  # fmt: skip
+    whiskers = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title="Mean perplexity of a text"), x2="high:Q")
+    return (bars + whiskers).properties(
+        width=_WIDTH, title={"text": "Perplexity of the texts", "subtitle": "whiskers: standard error over texts"}
+    )
+
+
+def _text_features(table: pd.DataFrame) -> Any:
+    """Share of the texts with each feature, in sets that are not matched: in pairs by rule it is 0 or 1 (table 3)."""
+    import altair as alt
+
+    rows = table[table["setting"].eq("unmatched") & table["feature"].ne(_TOTAL)]
+    rows = rows[rows["count"].add(rows["count_reference"]).gt(0)]
+    if rows.empty:
+        return None
+    sides = [
+        rows.assign(guise=rows["group"], shown=rows["share"]),
+        rows.assign(guise=rows["reference"], shown=rows["share_reference"]),
+    ]
+    return (
+        alt.Chart(pd.concat(sides).drop_duplicates(["text_set", "feature", "guise"]))
+        .mark_bar()
+        .encode(
+            x=alt.X("shown:Q", title="Share of the texts", axis=alt.Axis(format="%")),
+            y=alt.Y("feature:N", title=None, sort=None),
+            yOffset=alt.YOffset("guise:N"),
+            color=alt.Color("guise:N", title="Guise"),
+            tooltip=["feature", "source", "guise", "shown", "count", "count_reference", "p", "p_published"],
+            column=alt.Column("text_set:N", title=None),
+        )
+        .properties(width=230, title="Features of dialect in the texts (a description of the texts)")
+    )
+
+
+def _text_topics(table: pd.DataFrame) -> Any:
+    """Texts of each topic by guise (1)."""
+    import altair as alt
+
+    rows = table[table["topic"].ne("all")]
+    if rows.empty:
+        return None
+    sides = [
+        rows.assign(guise=rows["group"], shown=rows["count"]),
+        rows.assign(guise=rows["reference"], shown=rows["count_reference"]),
+    ]
+    tests = table[table["topic"].eq("all")].dropna(subset=["chi2"])
+    said = "; ".join(
+        f"{row['text_set']}: chi-square({int(row['df'])}) {row['chi2']:.1f}" for row in tests.to_dict("records")
+    )
+    return (
+        alt.Chart(pd.concat(sides).drop_duplicates(["text_set", "topic", "guise"]))
+        .mark_bar()
+        .encode(
+            x=alt.X("shown:Q", title="Texts"),
+            y=alt.Y("topic:N", title=None, sort=None),
+            yOffset=alt.YOffset("guise:N"),
+            color=alt.Color("guise:N", title="Guise"),
+            tooltip=["topic", "guise", "shown", "share", "share_reference", "residual"],
+            column=alt.Column("text_set:N", title=None),
+        )
+        .properties(
+            width=230, title={"text": "Topics of the texts (a description of the texts)", "subtitle": said or "no test"}
+        )
+    )
