@@ -125,6 +125,8 @@ def guise_files(folder: Path) -> None:
     (folder / "mine.tsv").write_text("he be singing\the is singing\nshe be late\tshe is late\n", encoding="utf-8")
     (folder / "tweets.tsv").write_text("finna go\tabout to go\nwe been knew\t\n", encoding="utf-8")
     (folder / "three.tsv").write_text("he be there\the a-going there\the is there\n", encoding="utf-8")
+    (folder / "low.tsv").write_text("we be going home today\twe are going home today\n", encoding="utf-8")
+    (folder / "high.tsv").write_text("we ain't goin home\twe are not going home\n", encoding="utf-8")
     (folder / "moods.csv").write_text("attribute\nhappy\nsad\nangry\n", encoding="utf-8")
     own = folder / "data" / "corpora" / "own"
     own.mkdir(parents=True, exist_ok=True)

@@ -89,7 +89,7 @@ def test_score_of_a_server_that_ignores_the_parameter_is_unsupported(form: Form)
 def test_request_sends_the_prompt_alone_and_with_each_word() -> None:
     prompt = scored("lazy", "kind", multi_token=True)
     for form, fields in (
-        ("echo", {"echo": True, "logprobs": 1, "max_tokens": 0}),
+        ("echo", {"echo": True, "logprobs": 1, "max_tokens": 1}),
         ("vllm", {"prompt_logprobs": 1, "return_token_ids": True, "max_tokens": 1}),
     ):
         asked = model(chat=False, prompt_logprobs=form)
@@ -147,8 +147,42 @@ def test_read_scored_any_malformed_piece_is_an_answer_or_a_failure_with_a_reason
     assert tried > 10 * len(NONSENSE) and failed > 30
 
 
+def echoed(*texts: tuple[list[str], str], offsets: bool = False) -> dict[str, Any]:
+    """Answers with these tokens and texts; ln p of the token at place n is -n."""
+    choices = [
+        {
+            "index": index, "text": text, "finish_reason": "length",
+            "logprobs": {
+                "tokens": tokens, "token_logprobs": [None, *(-float(n) for n in range(1, len(tokens)))],
+                "text_offset": [sum(map(len, tokens[:n])) for n in range(len(tokens))] if offsets else None,
+            },
+        }
+        for index, (tokens, text) in enumerate(texts)
+    ]  # fmt: skip
+    return {"choices": choices}
+
+
+def test_read_scored_leaves_out_what_was_generated_and_takes_a_first_token_along() -> None:
+    asked = Prompt("p", "g", completion="a b", candidates=("c",))
+    for first in ([], ["<s>"]):
+        answer = echoed(([*first, "a", " b", " x"], "a b x"), ([*first, "a", " b", " c", " y"], "a b c y"))
+        made = read_scored(answer, asked, "echo", Redaction())
+        assert made.log_probs == (-(2.0 + len(first)),)  # " c" alone, at its place
+
+
+def test_read_scored_a_character_of_several_tokens_is_placed_by_the_offsets() -> None:
+    asked = Prompt("p", "g", completion="é b", candidates=("c",))
+    tokens = ["\ufffd", "", " b"]  # as long as the text
+    bare, whole = ([*tokens, " x"], "é b x"), ([*tokens, " c", " y"], "é b c y")
+    made = read_scored(echoed(bare, whole, offsets=True), asked, "echo", Redaction())
+    assert made.log_probs == (-3.0,)
+    with pytest.raises(RequestFailed, match="cannot be found in the text"):
+        read_scored(echoed(bare, whole), asked, "echo", Redaction())
+
+
 def test_read_scored_a_word_that_changes_the_tokens_before_it_has_no_score() -> None:
     answer = answer_of("echo")
     answer["choices"][1]["logprobs"] = {"tokens": ["a", " b c"], "token_logprobs": [None, -1.0], "text_offset": [0, 1]}
+    assert answer["choices"][1]["text"] == "a b c"
     made = read_scored(answer, Prompt("p", "g", completion="a b", candidates=("c",)), "echo", Redaction())
     assert made.log_probs == (None,) and "not made of whole tokens" in str(made.reasons[0])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Literal
 
 from markedness.lm.answers import reported_name, reported_usage
@@ -32,9 +33,10 @@ def scoring_request(prompt: Prompt, form: Form, max_tokens_parameter: str) -> di
     """The fields of a request that scores a prompt, but for the model; ``prompt`` is the text alone, see `texts`."""
     request: dict[str, Any] = {"prompt": prompt.completion, "temperature": 1.0, "top_p": 1.0}
     if form == "echo":
-        request |= {"echo": True, "logprobs": 1, max_tokens_parameter: 0}
+        request |= {"echo": True, "logprobs": 1}
     else:
-        request |= {"prompt_logprobs": 1, "return_token_ids": True, max_tokens_parameter: 1}
+        request |= {"prompt_logprobs": 1, "return_token_ids": True}
+    request[max_tokens_parameter] = 1  # 0 is "no limit" to some servers; what is generated is not read
     if prompt.perplexity:
         return request | {"perplexity": True}
     return request | {"candidates": list(prompt.candidates)} | ({"multi_token": True} if prompt.multi_token else {})
@@ -114,25 +116,28 @@ def _choices(answer: Any, n: int) -> list[dict[str, Any]]:
 
 def _tokens(choice: dict[str, Any], text: str, form: Form) -> list[Token] | None:
     """The tokens of the text that was sent; None where the choice has none."""
-    return _echoed(choice.get("logprobs"), text) if form == "echo" else _prompt_tokens(choice)
+    return _echoed(choice, text) if form == "echo" else _prompt_tokens(choice)
 
 
-def _echoed(served: Any, text: str) -> list[Token] | None:
-    if not isinstance(served, dict):
+def _echoed(choice: dict[str, Any], text: str) -> list[Token] | None:
+    """The echoed tokens, without the one that was generated behind them; None where the server does not echo."""
+    served, whole = choice.get("logprobs"), choice.get("text")
+    if not isinstance(served, dict) or not isinstance(whole, str) or text not in whole:
         return None
     tokens, values, offsets = (served.get(name) for name in ("tokens", "token_logprobs", "text_offset"))
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens:
         return None
     if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
         raise RequestFailed("the answer's tokens and token_logprobs do not belong together", cause="unreadable")
-    if isinstance(offsets, list) and len(offsets) == len(tokens) and all(type(one) is int for one in offsets):
-        n = sum(one < len(text) for one in offsets)  # what was generated behind the text is not of it
-    else:
-        n, joined = len(tokens), "".join(tokens)
-        while n and joined != text and len(joined) > len(text) and joined.startswith(text):
-            n, joined = n - 1, joined[: -len(tokens[n - 1])]
-    if text not in "".join(tokens):
-        return None  # what was generated is not what was sent: the server does not echo
+    starts = [0, *accumulate(map(len, tokens[:-1]))]
+    end = "".join(tokens).find(text) + len(text)
+    if end < len(text):  # a character of several tokens is in none of them: where the server says that tokens begin
+        if not isinstance(offsets, list) or len(offsets) != len(tokens) or any(type(one) is not int for one in offsets):
+            raise RequestFailed("the answer's tokens cannot be found in the text that was sent", cause="unreadable")
+        of_text = text.startswith(tokens[0]) or "\ufffd" in tokens[0]
+        first = 0 if of_text else len(tokens[0])  # a token that begins every text
+        starts, end = offsets, first + len(text)
+    n = sum(start < end for start in starts)
     return [(token, _log_prob(value)) for token, value in zip(tokens[:n], values[:n], strict=True)]
 
 
