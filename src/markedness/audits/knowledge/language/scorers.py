@@ -61,6 +61,13 @@ def labelled_statements() -> pd.DataFrame:
     return table.assign(statement=MASK + " " + table["predicate"] + " " + table["object"])
 
 
+def held_out_statements() -> pd.DataFrame:
+    """The test set (README.md): kind, class, subject, predicate (the template), object, regard, offensive, obscene."""
+    path = files("markedness.audits.knowledge.language").joinpath("statements_test.csv")
+    with path.open(encoding="utf-8") as lines:
+        return pd.read_csv(lines, comment="#")
+
+
 @lru_cache(maxsize=4)
 def _fitted(target: str, model: str) -> Any:
     """Logistic regression of one column of the training statements on their embeddings."""
