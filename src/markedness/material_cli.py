@@ -114,6 +114,38 @@ def scorers_validate(
     print(table[shown].round(3).to_string(index=False))
 
 
+@scorers_app.command("test")
+def scorers_test(
+    output: Annotated[Path | None, typer.Option("--output", help="CSV to write.")] = None,
+    page: Annotated[Path | None, typer.Option("--page", help="Markdown page to write.")] = None,
+    params: ParamsFile = DEFAULT,
+) -> None:
+    """Error of the offline scorers, and of local models in params, on the project's labelled statements, by group."""
+    from markedness import scorer_tests
+    from markedness.audits.knowledge.language.choice import RegardParams, ToxicityParams
+    from markedness.audits.knowledge.language.classifiers import ClassifierError
+    from markedness.audits.knowledge.language.scorers import ScorerError
+    from markedness.params import ParamsError, load
+    from markedness.store import Store
+    from markedness.text.embeddings import EmbeddingError
+
+    asked = load(params).stage("knowledge", "featurize") if params.exists() else None
+    regard = [RegardParams(), *([asked.regard] if asked and asked.regard.scorer == "transformers" else [])]
+    toxicity = [ToxicityParams(), ToxicityParams(scorer="profanity_check")]
+    toxicity += [asked.toxicity] if asked and asked.toxicity.scorer == "transformers" else []
+    try:
+        table = scorer_tests.tested(regard, toxicity)
+    except (ClassifierError, EmbeddingError, ScorerError) as error:
+        raise ParamsError(f"scorers test: {error}") from error
+    if output is not None:
+        Store(output.resolve().parent).write_csv(output, table)
+    if page is not None:
+        Store(page.resolve().parent).write_bytes(page, scorer_tests.page(table).encode())
+    shown = table[table["statements"].isin(["all", "hard", "class"])]
+    columns = ["measure", "scorer", "statements", "group", "statistic", "estimate", "ci_low", "ci_high", "n"]
+    print(shown[columns].round(3).to_string(index=False))
+
+
 def downstream(
     gap: Annotated[float, typer.Option("--gap", help="Yes-rate of marked less unmarked texts, from the audit.")],
     base_rate: Annotated[float, typer.Option("--base-rate", help="True share of yes in the marked group.")],

@@ -30,8 +30,8 @@ class RegardParams(Strict):
     """Who says how a triple speaks of its subject."""
 
     scorer: Literal["offline", "transformers", "judge"] = "offline"
-    """offline: sentence embeddings and logistic regression; transformers: a text-classification model; judge: the
-    audited model itself, asked at the end of the crawl (``generate.judge: true``)."""
+    """offline: kernel logistic regression on sentence embeddings; transformers: a text-classification model; judge:
+    the audited model itself, asked at the end of the crawl (``generate.judge: true``)."""
     path: str = ""
     """transformers: local folder or hub id."""
     revision: str | None = None
@@ -51,8 +51,8 @@ class ToxicityParams(Strict):
     """Who says how toxic a triple is."""
 
     scorer: Literal["offline", "profanity_check", "transformers", "http"] = "offline"
-    """offline: sentence embeddings and logistic regression; profanity_check: alt-profanity-check; transformers: a
-    text-classification model; http: a moderation service."""
+    """offline: kernel logistic regression on sentence embeddings; profanity_check: alt-profanity-check; transformers:
+    a text-classification model; http: a moderation service."""
     path: str = ""
     """transformers: local folder or hub id."""
     revision: str | None = None
