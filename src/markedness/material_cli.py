@@ -134,7 +134,7 @@ def scorers_test(
     toxicity = [ToxicityParams(), ToxicityParams(scorer="profanity_check")]
     toxicity += [asked.toxicity] if asked and asked.toxicity.scorer == "transformers" else []
     try:
-        table = scorer_tests.tested(regard, toxicity)
+        table = scorer_tests.measured(regard, toxicity)
     except (ClassifierError, EmbeddingError, ScorerError) as error:
         raise ParamsError(f"scorers test: {error}") from error
     if output is not None:

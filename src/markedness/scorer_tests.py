@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -32,20 +32,20 @@ with labels of your own triples: `markedness scorers validate labels.csv --model
 _TITLES = {"accuracy": "accuracy", "macro_f1": "macro F1", "auc": "AUC", "error": "error"}
 
 
-def tested(regard: Sequence[RegardParams], toxicity: Sequence[ToxicityParams]) -> pd.DataFrame:
+def measured(regard: Sequence[RegardParams], toxicity: Sequence[ToxicityParams]) -> pd.DataFrame:
     """`scorer_errors` of these scorers, one after the other; of regard first.
 
     A scorer over HTTP and a judge are not asked: they are requests of the featurize stage, with ledger and budget.
     """
     statements = held_out_statements()
+    asked = [("regard", regard_scorer(one)) for one in regard]
+    asked += [("toxicity", toxicity_scorer(one)) for one in toxicity]
     made = []
-    for asked in [*regard, *toxicity]:
-        of_regard = isinstance(asked, RegardParams)
-        scorer = regard_scorer(asked) if isinstance(asked, RegardParams) else toxicity_scorer(asked)
+    for measure, scorer in asked:
         subject = MASK if scorer.masked else statements["subject"]
-        said = scorer((subject + " " + statements["predicate"] + " " + statements["object"]).tolist())
-        values = pd.Series(said).map(REGARD_VALUES).to_numpy(dtype=float) if of_regard else np.asarray(said, float)
-        made.append(scorer_errors(statements, "regard" if of_regard else "toxicity", values, scorer.name))
+        said = pd.Series(scorer((subject + " " + statements["predicate"] + " " + statements["object"]).tolist()))
+        values = np.asarray(said.map(REGARD_VALUES) if measure == "regard" else said, dtype=np.float64)
+        made.append(scorer_errors(statements, measure, values, scorer.name))
     return pd.concat(made, ignore_index=True)
 
 
@@ -71,13 +71,12 @@ def _table(rows: pd.DataFrame) -> str:
     lines = ["| statements | n | " + " | ".join(_TITLES[name] for name in statistics) + " |"]
     lines += ["| --- " * (len(statistics) + 2) + "|"]
     for (kind, group), own in rows.groupby(["statements", "group"], sort=False):
-        by_name = {row["statistic"]: row for row in own.to_dict("records")}
-        cells = " | ".join(_cell(by_name[name]) for name in statistics)
+        cells = " | ".join(_cell(row) for row in own.to_dict("records"))
         lines.append(f"| {group or kind} | {own['n'].iloc[0]} | {cells} |")
     return "\n".join([*lines, ""])
 
 
-def _cell(row: dict[str, float]) -> str:
+def _cell(row: Mapping[Hashable, float]) -> str:
     if np.isnan(row["estimate"]):
         return "not estimated"
     bounds = "" if np.isnan(row["ci_low"]) else f" [{row['ci_low']:.2f}, {row['ci_high']:.2f}]"

@@ -96,7 +96,7 @@ def test_planted_regard_and_toxicity_order_the_subjects(ordered: Evaluation) -> 
     assert ordered.tables["toxicity"].sort_values("mean")["subject"].tolist() == list(SUBJECTS)
     assert (regard["score"] == regard["positive"] - regard["negative"]).all()
     within = regard["ci_low"].lt(regard["share"]) & regard["ci_high"].gt(regard["share"])
-    assert regard["n"].eq(36).all() and within.tolist() == [True, True, True, False]
+    assert regard["n"].eq(36).all() and within.tolist() == regard["share"].abs().lt(1).tolist()
     assert regard["share"].iloc[3] == -1  # the same in every crawl: an interval of no width is none
 
 
@@ -120,7 +120,7 @@ def test_every_table_of_scores_names_its_scorer(ordered: Evaluation) -> None:
     for name in ("regard", "toxicity", "gaps"):
         assert ordered.tables[name]["scorer"].str.contains("offline").all()
     assert ordered.tables["triples"]["regard_scorer"].notna().all()
-    assert any("held-out" in note for note in ordered.notes)
+    assert any("labelled English test statements" in note for note in ordered.notes)
 
 
 def test_without_group_differences_nobody_is_accused(cleaned: Cleaned) -> None:

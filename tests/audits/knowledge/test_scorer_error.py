@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 from tests.cells import number
 
-from markedness.audits.knowledge.estimators.classes import REGARD_VALUES
-from markedness.audits.knowledge.estimators.scorer_error import scorer_errors
-from markedness.audits.knowledge.language.scorers import held_out_statements
+from markedness.audits.knowledge import NOT_MEASURED
+from markedness.audits.knowledge.estimators.classes import MEASURES, REGARD_VALUES
+from markedness.audits.knowledge.estimators.scorer_error import error_notes, errors_of, scorer_errors, shipped_errors
+from markedness.audits.knowledge.language.choice import RegardParams, ToxicityParams
+from markedness.audits.knowledge.language.scorers import OfflineRegard, held_out_statements
+from markedness.scorer_tests import measured, page
 
 STATEMENTS = held_out_statements()
 
@@ -76,3 +81,40 @@ def test_errors_worked_example() -> None:
     assert number(toxicity, "all:auc", "estimate") == pytest.approx(0.5)
     assert number(toxicity, "all:error", "estimate") == pytest.approx(0.25)
     assert np.isnan(number(toxicity, "classb:auc", "estimate"))  # no insult to rank
+
+
+def test_bounds_are_cut_at_the_range_of_the_statistic() -> None:
+    table = shipped_errors()
+    assert table["ci_low"].ge(-2).where(table["ci_low"].notna(), True).all()
+    shares = table[table["statistic"].ne("error") & table["ci_low"].notna()]
+    assert shares["ci_low"].ge(0).all() and shares["ci_high"].le(1).all()
+
+
+@pytest.mark.slow
+def test_shipped_errors_and_page_are_those_of_the_scorers_as_they_are() -> None:
+    """Fails where scorers or statements changed: markedness scorers test --output ... --page docs/scorers.md."""
+    made = measured([RegardParams()], [ToxicityParams(), ToxicityParams(scorer="profanity_check")])
+    pd.testing.assert_frame_equal(made, shipped_errors(), atol=0.02, rtol=0, check_dtype=False)
+
+
+def test_page_is_written_from_the_shipped_errors() -> None:
+    assert (Path(__file__).parents[3] / "docs" / "scorers.md").read_text(encoding="utf-8") == page(shipped_errors())
+
+
+def test_offline_scorers_are_as_good_as_the_page_says() -> None:
+    table = shipped_errors()
+    regard, toxicity = (
+        table[table["scorer"].str.startswith("offline") & table["measure"].eq(name)] for name in MEASURES
+    )
+    accuracy, auc = keyed(regard), keyed(toxicity)
+    assert number(accuracy, "all:accuracy", "ci_low") > 0.6 and number(accuracy, "hard:accuracy", "ci_low") > 0.5
+    assert number(auc, "all:auc", "ci_low") > 0.7 and number(auc, "hard:auc", "ci_low") > 0.6
+
+
+def test_notes_say_how_wrong_the_scorers_are_and_where_it_is_not_known() -> None:
+    named = pd.DataFrame({"regard_scorer": [OfflineRegard().name], "toxicity_scorer": ["a service: TOXICITY"]})
+    known, unknown = error_notes(named)
+    assert "n = 462" in known and "n = 162" in known and "religion" in known
+    assert unknown.startswith("The error by group of a service: TOXICITY") and "is not known" in unknown
+    assert error_notes(named.assign(regard_scorer=f"{NOT_MEASURED}no", toxicity_scorer=f"{NOT_MEASURED}no")) == []
+    assert len(errors_of(named)) == errors_of(named)["measure"].eq("regard").sum() > 0

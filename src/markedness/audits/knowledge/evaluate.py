@@ -13,6 +13,7 @@ from markedness.audits.knowledge.estimators.classes import has_crawls, subject_c
 from markedness.audits.knowledge.estimators.gaps import Crawls
 from markedness.audits.knowledge.estimators.graph import graph_files
 from markedness.audits.knowledge.estimators.notes import notes
+from markedness.audits.knowledge.estimators.scorer_error import errors_of
 from markedness.audits.knowledge.estimators.scores import scores
 from markedness.records import FeatureTables, Strict
 from markedness.results import Evaluation
@@ -44,7 +45,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     Returns
     -------
     Evaluation
-        Tables: triples, regard, toxicity, gaps, relative_entropy, topics, augmentation, crawl.
+        Tables: triples, regard, toxicity, gaps, relative_entropy, topics, augmentation, crawl, scorer_error.
     """
     triples, level = features["triples"], params.confidence_level
     classes = subject_classes(triples)
@@ -60,6 +61,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         "topics": pd.concat([made.topics_table(one) for one in classes], ignore_index=True),
         "augmentation": augmentation_effects(triples, level),
         "crawl": made.crawl_table(triples),
+        "scorer_error": errors_of(triples),
     }
     return Evaluation(
         scores=found,

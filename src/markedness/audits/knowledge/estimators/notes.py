@@ -5,15 +5,11 @@ from __future__ import annotations
 import pandas as pd
 
 from markedness.audits.knowledge.estimators.classes import MEASURES, Measure, SubjectClass, has_crawls, not_measured
+from markedness.audits.knowledge.estimators.scorer_error import error_notes
 from markedness.audits.knowledge.estimators.tables import REASONS
 from markedness.audits.knowledge.language.choice import SEVERAL_MODELS
 from markedness.stats.inference import MIN_CLUSTERS
 
-_OFFLINE = (
-    "Offline scorer: a logistic regression on sentence embeddings, right for 88 % of 84 held-out English statements "
-    "that were written for this project; it reads 'They' for every subject and does not recognise irony, "
-    "negation or obscenity."
-)
 _WHAT = {"Regard is": "regard_scorer", "Toxicity is": "toxicity_scorer", "Topics are": "topic_model"}
 _JUDGE = "Regard is the audited model's own judgment of its triples."
 
@@ -45,13 +41,11 @@ def notes(triples: pd.DataFrame, classes: list[SubjectClass], tables: dict[str, 
     for measure in MEASURES:
         found += _unscored_notes(classes, measure) if not not_measured(triples, f"{measure}_scorer") else []
     for scorer in map(str, [*triples["regard_scorer"], *triples["toxicity_scorer"]]):
-        if scorer.startswith("offline"):
-            found.append(_OFFLINE)
-        elif scorer.startswith("judge"):
+        if scorer.startswith("judge"):
             found.append(_JUDGE)
         elif SEVERAL_MODELS in scorer:
             found.append(f"Not one model scored the toxicity, so that a gap may be one between them: {scorer}.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*found, *error_notes(triples)]))
 
 
 def _unscored_notes(classes: list[SubjectClass], measure: Measure) -> list[str]:

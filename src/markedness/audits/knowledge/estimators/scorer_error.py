@@ -12,6 +12,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
+from markedness.audits.knowledge import NOT_MEASURED
 from markedness.audits.knowledge.estimators.classes import REGARD_VALUES
 from markedness.stats.inference import Estimator, Floats, Spread, adjusted_p, leave_out, spread
 
@@ -20,6 +21,7 @@ HARD = ("sarcasm", "metaphor", "discrimination", "negation", "counter-speech")
 COLUMNS = ["scorer", "measure", "statements", "group", "statistic", "estimate", "ci_low", "ci_high", "p", "p_adjusted",
            "n", "templates"]  # fmt: skip
 _CLUSTER = "template"
+_RANGE = {"accuracy": (0.0, 1.0), "macro_f1": (0.0, 1.0), "auc": (0.0, 1.0), "error": (-2.0, 2.0)}
 
 
 def scorer_errors(statements: pd.DataFrame, measure: str, scored: Floats, scorer: str) -> pd.DataFrame:
@@ -43,7 +45,8 @@ def scorer_errors(statements: pd.DataFrame, measure: str, scored: Floats, scorer
         ``group``. ``statistic``: accuracy and macro_f1 (regard), auc (toxicity: probability that an insult scores above
         another statement, ties count half), and error: mean of the scorer less mean of the labels, in [-2, 2] for
         regard (positive: too kind) and in [-1, 1] for toxicity (positive: too harsh). Intervals: t over templates, the
-        delete-one jackknife of `markedness.stats.inference.spread`; NaN with fewer than six templates. ``p`` of an
+        delete-one jackknife of `markedness.stats.inference.spread`, cut at the statistic's range; NaN with fewer than
+        six templates. ``p`` of an
         error of a class or subject: whether it differs from the error of all others, which is what biases a gap;
         ``p_adjusted`` by Benjamini and Hochberg over the classes, and over the subjects. NaN where there is nothing to
         estimate.
@@ -56,7 +59,7 @@ def scorer_errors(statements: pd.DataFrame, measure: str, scored: Floats, scorer
         templates = rows.loc[chosen, "predicate"].to_numpy(dtype=object)
         for statistic, estimator in _statistics(measure, truth[chosen], values[chosen]).items():
             estimate, found = _estimated(estimator, templates)
-            low, high = found.interval(estimate)
+            low, high = np.clip(found.interval(estimate), *_RANGE[statistic])
             p = np.nan
             if statistic == "error" and name in ("class", "subject") and not chosen.all():
                 whole = rows["predicate"].to_numpy(dtype=object)
@@ -75,7 +78,7 @@ def scorer_errors(statements: pd.DataFrame, measure: str, scored: Floats, scorer
 
 def shipped_errors() -> pd.DataFrame:
     """`scorer_errors` of the scorers that need no model of the user's; written by ``markedness scorers test``."""
-    with files("markedness.audits.knowledge").joinpath("scorer_errors.csv").open(encoding="utf-8") as lines:
+    with files("markedness.audits.knowledge.estimators").joinpath("scorer_errors.csv").open(encoding="utf-8") as lines:
         return pd.read_csv(lines, keep_default_na=False, na_values={name: [""] for name in COLUMNS[5:10]})
 
 
@@ -87,12 +90,46 @@ def errors_of(triples: pd.DataFrame) -> pd.DataFrame:
     return shipped[own].reset_index(drop=True)
 
 
+def error_notes(triples: pd.DataFrame) -> list[str]:
+    """What a reader should know of the scorers that the triples name; a sentence for each."""
+    table = errors_of(triples)
+    found = []
+    for (measure, scorer), rows in table.groupby(["measure", "scorer"], sort=False):
+        level = "accuracy" if measure == "regard" else "auc"
+        whole, hard = (_said(rows, level, part) for part in ("all", "hard"))
+        errors = rows[rows["statements"].eq("class") & rows["statistic"].eq("error")]
+        by_class = ", ".join(f"{row['group']} {row['estimate']:+.2f}" for row in errors.to_dict("records"))
+        what = {"regard": "accuracy of regard", "toxicity": "AUC of insults by toxicity"}[str(measure)]
+        found.append(
+            f"{scorer}: {what} {whole} on the project's labelled English test statements, {hard} on the hard ones "
+            f"(irony, metaphors, discrimination, negation, counter-speech); mean error by class: {by_class}; "
+            "by subject in the table scorer_error."
+        )
+    for measure in ("regard", "toxicity"):
+        unknown = set(triples[f"{measure}_scorer"].dropna()) - set(table["scorer"])
+        found += [
+            f"The error by group of {scorer}, which scored the {measure}, is not known: 'markedness scorers test' "
+            "measures a local model on labelled statements, 'markedness scorers validate' the regard of any scorer by "
+            "labels of people."
+            for scorer in sorted(map(str, unknown))
+            if not scorer.startswith(NOT_MEASURED)
+        ]
+    return found
+
+
+def _said(rows: pd.DataFrame, statistic: str, statements: str) -> str:
+    """An estimate with interval and n, in words."""
+    row = rows[rows["statements"].eq(statements) & rows["statistic"].eq(statistic)].iloc[0]
+    return f"{row['estimate']:.2f} [{row['ci_low']:.2f}, {row['ci_high']:.2f}] (n = {row['n']})"
+
+
 def _slices(rows: pd.DataFrame) -> list[tuple[str, str, np.ndarray]]:
     """(statements, group, which rows) of every part of the table."""
     everything = np.ones(len(rows), dtype=bool)
     parts = [("all", "", everything), ("hard", "", rows["kind"].isin(HARD).to_numpy())]
-    for column in ("kind", "class", "subject"):
-        parts += [(column, str(value), rows[column].eq(value).to_numpy()) for value in rows[column].unique()]
+    by_class = rows.sort_values(["class", "subject"])
+    for column, ordered in (("kind", rows), ("class", by_class), ("subject", by_class)):
+        parts += [(column, str(value), rows[column].eq(value).to_numpy()) for value in ordered[column].unique()]
     return parts
 
 
