@@ -39,7 +39,7 @@ ALLOWED = {
     },
     "results": set(),
     "cards": set(),
-    "text_scores": set(),
+    "text_scores": {"records"},
     "lm": {"lm", "plugins", "records", "credentials", "text_scores", "leanings"},
     "naming": {"records", "results"},
     "param_blocks": {"records"},

@@ -159,7 +159,7 @@ class Comparison:
                 )
         read_by = [score.scorer for score in scores]
         if JUDGE in read_by:
-            return f"read by {JUDGE}: what differs may be the judges"
+            return f"read by {JUDGE}: a model may be kinder to its own words, and what differs may be the judges"
         if read_by[0] != read_by[1] and not any(score.missing for score in scores):
             return f"not read alike: by {read_by[0]} in {models[0]}, by {read_by[1]} in {models[1]}"
         first, second = (about(score) for score in scores)

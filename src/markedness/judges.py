@@ -1,20 +1,24 @@
-"""Scores that featurize asks a service for: one ledger, one way of asking, one slice that DVC shares."""
+"""Services and judges that featurize asks: one ledger, one way of asking, one slice that DVC shares."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 
-from markedness import ledgers
+from markedness import audits, ledgers
+from markedness.lm.backends import Setting, backend
+from markedness.lm.base import LanguageModel, ModelError
 from markedness.lm.collect import collect
+from markedness.lm.config import ModelConfig, OpenAIModel, Price, RetryPolicy, TransformersModel
 from markedness.lm.costs import BudgetTracker
 from markedness.lm.moderation import ModerationServer, read_score
-from markedness.lm.plan import Counts
+from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress, tell
 from markedness.params import Params
-from markedness.records import Prompt
+from markedness.records import Completion, Prompt
+from markedness.results import JUDGE
 from markedness.store import Store
-from markedness.text_scores import ScoringService, TextScore
+from markedness.text_scores import Judgments, ScoringService, TextScore
 
 PART = "judge"
 """Of the slice's name: data/ledger/<audit>/<model>.judge.jsonl."""
@@ -28,12 +32,13 @@ class ServiceScores:
         self.audit = audit
         self.model = model
         self.say = say
-        self.asked = False
+        self._answers: list[Answers] = []
+        """Of every service and judge that this run asked: the slice holds them all."""
 
     def forget(self) -> None:
         """Leave an empty slice where this run asked nothing; what an earlier one holds is entered into the ledger."""
         path = Store(self.params.root).ledger_path(self.audit, self.model, PART)
-        if self.asked or (path.exists() and not path.stat().st_size):
+        if self._answers or (path.exists() and not path.stat().st_size):
             return
         if path.exists():
             with ledgers.opened(self.params, self.audit, self.model, self.say, part=PART):
@@ -42,28 +47,80 @@ class ServiceScores:
 
     def __call__(self, service: ScoringService, texts: Sequence[str]) -> list[TextScore]:
         """Ask for what the ledger lacks; see `markedness.text_scores.TextScorer`."""
-        self.asked = True
         different = list(dict.fromkeys(texts))
         prompts = [Prompt("score", "", completion=text) for text in different]
         server = ModerationServer(service, f"{self.audit}.featurize.toxicity")
-        counts = Counts()
-        with ledgers.opened(self.params, self.audit, self.model, self.say, part=PART) as ledger:
+        meter = BudgetTracker(max_requests=service.max_requests)
+        answers = self._asked(server, prompts, meter, RetryPolicy(), f"texts to {service.place}", "scored")
+        scores = dict(zip(different, map(read_score, answers), strict=True))
+        return [scores[text] for text in texts]
 
-            async def ask() -> list[TextScore]:
+    def judge(self, model: str, questions: Sequence[Prompt]) -> Judgments:
+        """Ask for what the ledger lacks; see `markedness.text_scores.TextScorer`."""
+        config, limits = self.params.model(model), self.params.model(model).limits
+        price = self._price(config, model)
+        if limits.max_cost is not None and price is None:
+            raise ModelError(
+                f"models.{model}.max_cost: the price of {config.priced_as} is unknown; add it under prices"
+            )
+        different = list({(one.messages, one.completion): one for one in questions}.values())
+        rule = audits.spec(self.audit).rule
+        judge = backend(config.backend).open(config, Setting(model, self.params.root, self.params.seed, rule))
+        meter = BudgetTracker(price, limits.max_requests, limits.max_cost)
+        answers = self._asked(judge, different, meter, limits.retry, f"questions to the judge {model}", "answered")
+        said = {(one.messages, one.completion): answer for one, answer in zip(different, answers, strict=True)}
+        name = JUDGE if self._is_audited(model) else f"judge {model}"
+        return Judgments(name, [said[one.messages, one.completion] for one in questions])
+
+    def _price(self, config: ModelConfig, model: str) -> Price | None:
+        """As `markedness.generation.price_of`, which generate has."""
+        name = config.priced_as
+        return (
+            Price(input=0, output=0) if name is None else self.params.prices.get(name) or self.params.prices.get(model)
+        )
+
+    def _is_audited(self, judge: str) -> bool:
+        """Whether the judge is the model whose texts it reads, under its own key or another."""
+        if judge == self.model:
+            return True
+        one, other = self.params.model(judge), self.params.model(self.model)
+        if isinstance(one, OpenAIModel) and isinstance(other, OpenAIModel):
+            return (one.served_by or one.url, one.model) == (other.served_by or other.url, other.model)
+        if isinstance(one, TransformersModel) and isinstance(other, TransformersModel):
+            return (one.path, one.revision) == (other.path, other.revision)
+        return False
+
+    def _asked(
+        self,
+        server: LanguageModel,
+        prompts: list[Prompt],
+        meter: BudgetTracker,
+        retry: RetryPolicy,
+        what: str,
+        done: str,
+    ) -> list[Completion]:
+        """One answer per prompt; the slice then has those of all that this run asked."""
+        counts, title = Counts(), f"{self.audit} {self.model}"
+        with ledgers.opened(self.params, self.audit, self.model, self.say, part=PART) as ledger:
+            ledgers.identify(server, ledger, lambda: not len(Plan(server, prompts, ledger).missing), self.say)
+
+            async def ask() -> list[Completion]:
                 try:
-                    with Progress(f"{self.audit} {self.model} scores", self.say) as progress:
-                        meter = BudgetTracker(max_requests=service.max_requests)
-                        answers = await collect(server, prompts, ledger, counts, meter=meter, progress=progress)
+                    with Progress(f"{title} scores", self.say) as progress:
+                        made = await collect(
+                            server, prompts, ledger, counts, retry=retry, meter=meter, progress=progress
+                        )
                 finally:
                     await server.close()
-                ledgers.write_slice(self.params, self.audit, self.model, ledger, [answers], part=PART)
-                return [read_score(one) for (one,) in answers]
+                self._answers.append(made)
+                ledgers.write_slice(self.params, self.audit, self.model, ledger, self._answers, part=PART)
+                return [one for (one,) in made]
 
-            scores = dict(zip(different, asyncio.run(ask()), strict=True))
+            answers = asyncio.run(ask())
         self.say(
-            f"{self.audit} {self.model}: {counts.requested:,} texts to {service.place}: {counts.answered:,} scored "
+            f"{title}: {counts.requested:,} {what}: {counts.answered:,} {done} "
             f"({counts.from_ledger:,} of them from the ledger), {counts.failed:,} missing"
         )
         for reason, times in counts.reasons.most_common(5):
-            self.say(f"{self.audit} {self.model}: missing {times:,} times: {reason}")
-        return [scores[text] for text in texts]
+            self.say(f"{title}: missing {times:,} times: {reason}")
+        return answers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 
 from markedness.records import FILE_ROW, GENERATION_COLUMNS, Axes, Axis, CorpusColumns, Value, composed, group_name
@@ -128,3 +128,14 @@ def _described(group: tuple[str | None, ...], axes: Axes) -> str:
 def _shown(name: str) -> str:
     """A name as it can be printed: quoted, cut, without control characters."""
     return f"'{name if len(name) <= LONGEST else name[:40] + '...'}'" if name.isprintable() else ascii(name[:40])
+
+
+def judge_faults(
+    asked: Mapping[str, Sequence[str]], models: Collection[str], corpora: Collection[str]
+) -> Iterator[str]:
+    """Judges of an audit that are no models, or answer no questions."""
+    for audit, name in [(audit, name) for audit, names in asked.items() for name in names]:
+        if name not in models:
+            yield f"{audit}.featurize: the judge '{name}' is not defined under models; known: {', '.join(models)}"
+        elif name in corpora:
+            yield f"{audit}.featurize: the judge '{name}' is a corpus, which answers nothing; name another model"

@@ -16,8 +16,8 @@ from markedness.audits.base import AuditSpec
 from markedness.credentials import carries_a_secret, hide, secret_places
 from markedness.files import reads
 from markedness.lm import backends
-from markedness.lm.config import LARGEST_SEED, ModelConfig, Price, ScriptedModel, TransformersModel
-from markedness.naming import axes_faults, model_fault, repeated
+from markedness.lm.config import LARGEST_SEED, CorpusModel, ModelConfig, Price, ScriptedModel, TransformersModel
+from markedness.naming import axes_faults, judge_faults, model_fault, repeated
 from markedness.param_blocks import CompareParams, GateParams, ReportParams, TrackParams
 from markedness.records import FIELD_FAULT, AuditError, Axes, Strict
 from markedness.sizes import AuditSize, filled, sized
@@ -181,6 +181,10 @@ def _checked(path: Path, raw: dict[str, Any]) -> Params:
         faults += filter(None, [_language_fault(audit, languages[audit], spec(audit), there)])
         faults += _audit(audit, block, stages)
     faults += _asked_otherwise(study.models, stages) if study is not None else []
+    if study is not None:
+        asked = {a: spec(a).judges(stages[a, "featurize"]) for a in AUDITS if (a, "featurize") in stages}
+        corpora = [name for name, config in study.models.items() if isinstance(config, CorpusModel)]
+        faults += judge_faults(asked, study.models, corpora)
     if not faults:
         faults += [
             f"{place}: has a user name, password or key; this file is versioned and logged: remove it"

@@ -170,14 +170,16 @@ def write_settings(params: Params) -> None:
 
 
 def settings(params: Params, audit: str) -> bytes:
-    """What an audit asks: its size, its language and its filled-in generate block, as YAML."""
+    """What an audit asks: its size, its language, its filled-in generate block and the judges of it, as YAML."""
     import yaml
 
-    content = {
+    content: dict[str, Any] = {
         "size": str(params.sizes[audit]),
         "language": params.language(audit),
         "generate": params.stage(audit, "generate").model_dump(mode="json"),
     }
+    if judges := audits.spec(audit).judges(params.stage(audit, "featurize")):
+        content["judges"] = {name: params.model(name).model_dump(mode="json") for name in judges}
     return yaml.safe_dump(content, allow_unicode=True).encode()
 
 

@@ -64,6 +64,8 @@ def stale(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str,
 def inputs(params: Params, audit: str, model: str) -> dict[str, str]:
     """Digests of what the results of an audit of a model hang on, by what to call it: params, data and code."""
     part = _part(params.raw, audit, model)
+    if judges := spec(audit).judges(params.stage(audit, "featurize")):
+        part = [part, {name: params.raw["models"][name] for name in judges}]
     store = Store(params.root)
     named = [path for text in _texts(part) for path in _named(params.root, text)]
     data = [store.stimuli_folder(audit), store.corpora() / "own", *named]

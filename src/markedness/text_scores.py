@@ -1,10 +1,12 @@
-"""Scores that a service gives texts, such as a moderation endpoint: what is asked, what comes back, who asks."""
+"""What a service or a judge says of texts that a stage has: what is asked, what comes back, who asks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from markedness.records import Completion, Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,23 @@ class TextScore:
     """The model that the service says it asked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Judgments:
+    """What a model of params.yaml answers as a judge."""
+
+    judge: str
+    """Who judged, as tables name it; `markedness.results.JUDGE` where it is the audited model itself."""
+    answers: list[Completion]
+    """One per question, in their order."""
+
+
 class TextScorer(Protocol):
-    """Asks a service for scores, through the ledger: what a featurize that takes ``score_texts`` is given."""
+    """Asks services and judges, through the ledger: what a featurize that takes ``score_texts`` is given."""
 
     def __call__(self, service: ScoringService, texts: Sequence[str]) -> list[TextScore]:
         """One score per text, in their order; the same text is asked for once."""
+        ...
+
+    def judge(self, model: str, questions: Sequence[Prompt]) -> Judgments:
+        """The answers of a model, by its key in params.yaml, with its retries and budget; equal questions once."""
         ...

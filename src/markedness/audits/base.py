@@ -144,6 +144,8 @@ class AuditSpec:
     """Features of several models, kept to what all of them answered."""
     featurize_scored_ref: str | None = None
     """In place of ``featurize_ref`` where a service over HTTP may be asked for scores."""
+    judges_ref: str | None = None
+    """Params of featurize -> keys of the models that such a featurize asks as judges."""
     across_ref: str | None = None
     """Tables over the versions of a model."""
     examples_ref: str | None = None
@@ -191,6 +193,11 @@ class AuditSpec:
     def featurize_scored(self) -> FeaturizeScored | None:
         """See ``featurize_scored_ref``."""
         return cast("FeaturizeScored | None", self._optional(self.featurize_scored_ref))
+
+    def judges(self, params: Strict) -> tuple[str, ...]:
+        """Keys of the models that featurize asks with these params as judges; none for most audits."""
+        found = self._optional(self.judges_ref)
+        return () if found is None else cast("Callable[[Strict], tuple[str, ...]]", found)(params)
 
     @property
     def evaluate(self) -> Evaluate:

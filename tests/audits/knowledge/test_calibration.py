@@ -118,11 +118,14 @@ def test_toxicity_that_is_missing_for_what_is_worst_has_bounds_a_caveat_and_a_no
     assert any("triples have no toxicity" in note and "0 of " in note for note in made.notes)
 
 
+OWN_JUDGE = f"read by {JUDGE}: a model may be kinder to its own words, and what differs may be the judges"
+
+
 @pytest.mark.parametrize(
     ("scorers", "note"),
     [
         (("service (mod-1)", "service (mod-2)"), "not read alike: by service (mod-1) in a, by service (mod-2) in b"),
-        ((JUDGE, JUDGE), f"read by {JUDGE}: what differs may be the judges"),
+        ((JUDGE, JUDGE), OWN_JUDGE),
         (("offline", "offline"), ""),
     ],
 )

@@ -37,4 +37,5 @@ SPEC = AuditSpec(
     has_sizes=True,
     complete_corpus_ref="generate:complete_corpus",
     featurize_scored_ref="featurize:featurize",
+    judges_ref="featurize:judges",
 )

@@ -70,7 +70,10 @@ def rule(name: str, strength: float) -> Callable[[Prompt, np.random.Generator], 
             return "\n".join(f"- {kind}" for kind in ("Farmers", "Sailors", "Bakers", "Teachers"))
         if columns["strategy"] == "judge":
             harsh = ("stupid", "lazy", "lying", "lies", "dishonest", "dumb", "mess", "wasting", "cheating", "trusted")
-            return "negative" if any(word in str(columns["object"]) for word in harsh) else "neutral"
+            found = any(word in str(columns["object"]) for word in harsh)
+            if columns.get("measure") == "toxicity":
+                return "4" if found else "0"
+            return "negative" if found else "neutral"
         predicate = str(columns["predicate"] or rng.choice(_PREDICATES))
         if columns["subject"] != columns["reference"] and rng.random() < share:
             topic = _PLANTED[int(columns["place"] or 0) % len(_PLANTED)]

@@ -9,6 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from markedness.audits.knowledge import NOT_MEASURED
+from markedness.audits.knowledge.design.wording import Wording
 from markedness.audits.knowledge.language.choice import (
     RegardParams,
     ToxicityParams,
@@ -17,6 +18,7 @@ from markedness.audits.knowledge.language.choice import (
     service_scores,
     toxicity_scorer,
 )
+from markedness.audits.knowledge.language.judging import judged_regard, judged_toxicity
 from markedness.audits.knowledge.language.scorers import MASK, REGARD, ScorerError
 from markedness.audits.knowledge.language.topics import NO_TOPIC, fit_topics, no_topics
 from markedness.records import AuditError, Features, Status, Stimuli, Strict
@@ -55,6 +57,11 @@ class Params(Strict):
     topics: TopicParams = TopicParams()
 
 
+def judges(params: Params) -> tuple[str, ...]:
+    """Keys of the models that are asked as judges."""
+    return tuple(dict.fromkeys(filter(None, (params.regard.model, params.toxicity.model))))
+
+
 def featurize(
     responses: pd.DataFrame, params: Params, stimuli: Stimuli, score_texts: TextScorer | None = None
 ) -> Features:
@@ -69,7 +76,7 @@ def featurize(
     stimuli
         Their language: what has no scorer, no stop words or no embeddings in it is not measured.
     score_texts
-        Asks a service over HTTP; needed where ``toxicity.scorer`` is http.
+        Asks services and judges; needed where ``toxicity.scorer`` is http or judge, and where ``regard.model`` is set.
 
     Returns
     -------
@@ -93,24 +100,30 @@ def featurize(
     left_out = table["duplicate"] & ("duplicate" in params.exclude)
     table["included"] = (table["status"].eq(Status.OK.value) & ~left_out).astype(bool)
     try:
-        scored = _scored(table, responses, params, score_texts, stimuli.language)
+        scored = _scored(table, responses, params, score_texts, stimuli)
         return Features({"triples": _with_topics(scored, params.topics, stimuli.language)})
     except (ClassifierError, EmbeddingError, ScorerError) as error:
         raise AuditError(f"knowledge.featurize: {error}") from error
 
 
 def _scored(
-    table: pd.DataFrame, responses: pd.DataFrame, params: Params, score_texts: TextScorer | None, language: str
+    table: pd.DataFrame, responses: pd.DataFrame, params: Params, score_texts: TextScorer | None, stimuli: Stimuli
 ) -> pd.DataFrame:
     """With regard and toxicity of the included triples, and who scored them."""
+    language = stimuli.language
     scored = table.index[table["included"]]
     named = (table["subject"] + " " + table["predicate"] + " " + table["object"]).loc[scored].tolist()
     masked = (MASK + " " + table["predicate"] + " " + table["object"]).loc[scored].tolist()
     regard = pd.Series(pd.NA, index=table.index, dtype="string")
     toxicity = pd.Series(np.nan, index=table.index, dtype="float64")
     reason = pd.Series(pd.NA, index=table.index, dtype="string")
+    objects = table["object"].loc[scored].tolist()
     if why := no_scorer("regard", params.regard, language):
         regard_name = NOT_MEASURED + why
+    elif params.regard.model:
+        texts = masked if params.regard.mask_subject else named
+        regard_name, said = judged_regard(params.regard, Wording.read(stimuli), objects, texts, score_texts)
+        regard.loc[scored] = [label or pd.NA for label in said]
     elif params.regard.scorer == "judge":
         regard_name = JUDGE
         regard.loc[scored] = _judgments(responses, table.loc[scored])
@@ -121,9 +134,13 @@ def _scored(
         regard.loc[scored] = [label if label in REGARD else pd.NA for label in labels]
     if why := no_scorer("toxicity", params.toxicity, language):
         toxicity_name = NOT_MEASURED + why
-    elif params.toxicity.scorer == "http":
+    elif params.toxicity.scorer in ("http", "judge"):
         texts = masked if params.toxicity.mask_subject else named
-        toxicity_name, found = service_scores(params.toxicity, texts, score_texts)
+        if params.toxicity.scorer == "http":
+            toxicity_name, found = service_scores(params.toxicity, texts, score_texts)
+        else:
+            wording = Wording.read(stimuli)
+            toxicity_name, found = judged_toxicity(params.toxicity, wording, objects, texts, score_texts)
         toxicity.loc[scored] = np.array([one.value for one in found])
         reason.loc[scored] = [one.reason for one in found]
     else:

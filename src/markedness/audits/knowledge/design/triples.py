@@ -20,6 +20,7 @@ _NEXT = re.compile(r"\n|\bQ\s*:|\s#")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”'’)]*\s+(?=[\"“'‘(]?[^\W\d_a-z])|\n")
 _BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d+[.):])\s*")
 _LABEL = re.compile(r"\b(negative|neutral|positive)(?:ly)?\b")
+_RATING = re.compile(r"(?<![\d.,/-])\d{1,3}(?![\d/]|[.,]\d)")
 _NEGATION = re.compile(
     r"\b(?:not|no|non|never|nor|neither|cannot|without|hardly|(?:rather|instead|other)\s(?:than|of))\b|n't\b"
 )
@@ -27,6 +28,8 @@ _CLAUSE_END = re.compile(r"[.,;:!?\n()\[\]—–]|\bbut\b")
 _EDGES = ' \t\r\n"“”.,;:!?…*_<>[]'
 
 
+MOST_TOXIC = 4
+"""The highest rating of a judge of toxicity."""
 _ASKED = ("subject", "predicate", "invalid_words", COLUMN)
 """What is read of a question with its answer."""
 
@@ -170,6 +173,12 @@ def fold(name: str) -> str:
         word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us")) else word
         for word in name.casefold().replace("’", "'").split()
     )
+
+
+def read_rating(text: str) -> int | None:
+    """The one number from 0 to 4 that an answer gives; None for none, several, or another number."""
+    given = {int(number) for number in _RATING.findall(final_answer(text))}
+    return given.pop() if len(given) == 1 and max(given) <= MOST_TOXIC else None
 
 
 def read_judgment(text: str) -> str:

@@ -12,6 +12,7 @@ from markedness.audits.knowledge.design.triples import Triple
 from markedness.records import AuditError, Axes, Message, Prompt, Sampling, Stimuli, Strict
 
 Arm = Literal["both", "initial", "expansion", "none"]
+_JUDGED = Sampling(temperature=0.0, max_tokens=8, stop=("\n",))
 
 
 class Frame(Strict):
@@ -53,6 +54,7 @@ class Wording(Strict):
     """Whether a sentence begins with a capital where nothing stands before its subject."""
     listing: Question = Field(alias="list")
     judge: Question
+    judge_toxicity: Question | None = None
 
     @classmethod
     def read(cls, stimuli: Stimuli) -> Wording:
@@ -112,6 +114,30 @@ def list_prompts(question: Question, plurals: Mapping[str, str], sampling: Sampl
     ]
 
 
+def statement_questions(
+    question: Question, measure: str, objects: Sequence[str], statements: Sequence[str]
+) -> list[Prompt]:
+    """One question for each statement, for a judge that is another model than the audited one.
+
+    Parameters
+    ----------
+    question
+        With the field {statement}.
+    measure
+        "regard" or "toxicity".
+    objects, statements
+        The object of each triple, which the scripted controls read, and the whole sentence.
+    """
+    return [
+        Prompt(
+            prompt_id=f"judge/{measure}", group="", messages=asked.messages, completion=asked.completion,
+            sampling=_JUDGED, columns={"strategy": "judge", "measure": measure, "object": said},
+        )
+        for said, statement in zip(objects, statements, strict=True)
+        for asked in [question.filled("statement", f"{statement}.")]
+    ]  # fmt: skip
+
+
 def judge_prompts(question: Question, axes: Axes, triples: Mapping[str, Sequence[Triple]]) -> list[Prompt]:
     """One prompt for each different triple of each class, which asks how it speaks of its subject.
 
@@ -131,7 +157,7 @@ def judge_prompts(question: Question, axes: Axes, triples: Mapping[str, Sequence
             group=keys[axis, triple.subject],
             messages=asked.messages,
             completion=asked.completion,
-            sampling=Sampling(temperature=0.0, max_tokens=8, stop=("\n",)),
+            sampling=_JUDGED,
             columns={
                 "class": axis, "subject": triple.subject, "predicate": triple.predicate, "object": triple.object,
                 "strategy": "judge", "analysed": False,

@@ -8,10 +8,15 @@ from markedness.audits.knowledge.estimators.classes import MEASURES, Measure, Su
 from markedness.audits.knowledge.estimators.scorer_error import error_notes
 from markedness.audits.knowledge.estimators.tables import REASONS
 from markedness.audits.knowledge.language.choice import SEVERAL_MODELS
+from markedness.results import JUDGE
 from markedness.stats.inference import MIN_CLUSTERS
 
 _WHAT = {"Regard is": "regard_scorer", "Toxicity is": "toxicity_scorer", "Topics are": "topic_model"}
-_JUDGE = "Regard is the audited model's own judgment of its triples."
+_JUDGE = (
+    "Warning: the audited model judged its own triples ({}): it may be kinder to its own words than others are, and "
+    "compare does not compare what each model judged itself; name another model as "
+    "knowledge.featurize.{}.model."
+)
 
 
 def notes(triples: pd.DataFrame, classes: list[SubjectClass], tables: dict[str, pd.DataFrame]) -> list[str]:
@@ -40,11 +45,12 @@ def notes(triples: pd.DataFrame, classes: list[SubjectClass], tables: dict[str, 
         )
     for measure in MEASURES:
         found += _unscored_notes(classes, measure) if not not_measured(triples, f"{measure}_scorer") else []
-    for scorer in map(str, [*triples["regard_scorer"], *triples["toxicity_scorer"]]):
-        if scorer.startswith("judge"):
-            found.append(_JUDGE)
-        elif SEVERAL_MODELS in scorer:
-            found.append(f"Not one model scored the toxicity, so that a gap may be one between them: {scorer}.")
+    for measure in ("regard", "toxicity"):
+        for scorer in map(str, triples[f"{measure}_scorer"].dropna().unique()):
+            if scorer == JUDGE:
+                found.append(_JUDGE.format(measure, measure))
+            elif SEVERAL_MODELS in scorer:
+                found.append(f"Not one model scored the {measure}, so that a gap may be one between them: {scorer}.")
     return list(dict.fromkeys([*found, *error_notes(triples)]))
 
 

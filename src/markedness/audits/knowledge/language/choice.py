@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -30,18 +31,23 @@ class RegardParams(Strict):
     """Who says how a triple speaks of its subject."""
 
     scorer: Literal["offline", "transformers", "judge"] = "offline"
-    """offline: kernel logistic regression on sentence embeddings; transformers: a text-classification model; judge:
-    the audited model itself, asked at the end of the crawl (``generate.judge: true``)."""
+    """offline: kernel logistic regression on sentence embeddings; transformers: a text-classification model; judge: a
+    language model, see ``model``."""
+    model: str = ""
+    """judge: the key, under ``models``, of the model that is asked about every triple; empty: the audited model itself,
+    asked at the end of the crawl (``generate.judge: true``), whose judgments of itself are not compared."""
     path: str = ""
     """transformers: local folder or hub id."""
     revision: str | None = None
     labels: dict[str, Literal["negative", "neutral", "positive"]] | None = None
     """transformers: the model's label -> ours."""
     mask_subject: bool = False
-    """transformers: read "They" in place of the subject; the offline scorer always does."""
+    """transformers, and a judge of ``model``: read "They" in place of the subject; the offline scorer always does."""
 
     @model_validator(mode="after")
     def _complete(self) -> RegardParams:
+        if self.model and self.scorer != "judge":
+            raise ValueError(f"model: is read for scorer 'judge', not for '{self.scorer}'; remove it")
         if self.scorer == "transformers" and not self.path:
             raise ValueError("scorer 'transformers' needs path: a local folder or a hub id")
         return self
@@ -50,9 +56,11 @@ class RegardParams(Strict):
 class ToxicityParams(Strict):
     """Who says how toxic a triple is."""
 
-    scorer: Literal["offline", "profanity_check", "transformers", "http"] = "offline"
+    scorer: Literal["offline", "profanity_check", "transformers", "http", "judge"] = "offline"
     """offline: kernel logistic regression on sentence embeddings; profanity_check: alt-profanity-check; transformers:
-    a text-classification model; http: a moderation service."""
+    a text-classification model; http: a moderation service; judge: a language model, which rates from 0 to 4."""
+    model: str = ""
+    """judge: the key, under ``models``, of the model that is asked about every triple."""
     path: str = ""
     """transformers: local folder or hub id."""
     revision: str | None = None
@@ -71,10 +79,12 @@ class ToxicityParams(Strict):
     max_requests: int | None = Field(default=None, ge=0)
     """http: most requests of one run; the ledger keeps what was answered."""
     mask_subject: bool = False
-    """transformers, http: read "They" in place of the subject; the offline scorers always do."""
+    """transformers, http, judge: read "They" in place of the subject; the offline scorers always do."""
 
     @model_validator(mode="after")
     def _complete(self) -> ToxicityParams:
+        if bool(self.model) != (self.scorer == "judge"):
+            raise ValueError("model: scorer 'judge' needs it, a key of models, and no other scorer does")
         if self.scorer == "transformers" and not self.path:
             raise ValueError("scorer 'transformers' needs path: a local folder or a hub id")
         if self.scorer == "http" and not self.url:
@@ -92,7 +102,7 @@ def no_scorer(measure: str, params: RegardParams | ToxicityParams, language: str
         return ""
     name = language_name(language)
     if params.scorer in ("offline", "profanity_check"):
-        remedy = "a model of that language (transformers)" + (" or judge" if measure == "regard" else "")
+        remedy = "a model of that language (transformers) or judge"
         return f"no {measure} scorer for {name}: '{params.scorer}' knows English; name {remedy} as {measure}.scorer"
     if params.scorer == "http" and isinstance(params, ToxicityParams) and params.protocol == "perspective":
         return f"no {measure} scorer for {name}: the service is asked about English texts by the protocol 'perspective'"
@@ -132,9 +142,22 @@ def service_scores(
     found = score_texts(service, texts)
     if found and all(one.reason is not None for one in found):
         raise ScorerError(f"{service.place} gave no score for any of {len(found):,} texts: {found[0].reason}")
-    counts = Counter(one.model for one in found if one.model)
-    models = ", ".join(f"{name} {times:,} times" for name, times in sorted(counts.items()))
-    about = [f"{SEVERAL_MODELS}{models}" if len(counts) > 1 else next(iter(counts), "")]
-    about += ["subject masked"] if params.mask_subject else []
-    within = f" ({'; '.join(filter(None, about))})" if any(about) else ""
-    return f"{service.place}: {service.attribute}{within}", found
+    models = answering([one.model for one in found])
+    return f"{service.place}: {service.attribute}{within([models, *masked(params)])}", found
+
+
+def answering(models: Iterable[str | None]) -> str:
+    """The model that says it answered; of several, how often each."""
+    counts = Counter(filter(None, models))
+    listed = ", ".join(f"{name} {times:,} times" for name, times in sorted(counts.items()))
+    return f"{SEVERAL_MODELS}{listed}" if len(counts) > 1 else next(iter(counts), "")
+
+
+def masked(params: RegardParams | ToxicityParams) -> list[str]:
+    """That "They" is read in place of the subject, for the name of a scorer."""
+    return ["subject masked"] if params.mask_subject else []
+
+
+def within(about: Sequence[str]) -> str:
+    """What a scorer's name says in brackets."""
+    return f" ({'; '.join(filter(None, about))})" if any(about) else ""
