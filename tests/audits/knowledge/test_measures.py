@@ -16,6 +16,7 @@ import pytest
 from tests.cells import number
 
 from markedness.audits.knowledge import SPEC, clean, evaluate, featurize, figures, generate
+from markedness.audits.knowledge.estimators.augmentation import augmentation_distributions
 from markedness.audits.knowledge.language.choice import RegardParams, ToxicityParams
 from markedness.records import AuditError, Axes, Axis, Completion, Prompt, Value
 from markedness.results import Evaluation
@@ -221,6 +222,52 @@ def test_augmentation_effect_is_found_where_it_is_planted(cleaned: Cleaned) -> N
     assert (effects["ci_low"] > 0).all() and (effects[["p", "p_adjusted", "p_published"]] < 0.01).all(axis=None)
     assert made.tables["regard"]["n"].eq(36).all()  # only the first arm is analysed
     assert any(note.startswith("The arm analysed is both, ") and "none (" in note for note in made.notes)
+
+
+def of_arms(with_it: list[float], without: list[float]) -> pd.DataFrame:
+    """Triples of round 0 with these toxicities, with and without the augmentation."""
+    arms = ["both"] * len(with_it) + ["none"] * len(without)
+    return pd.DataFrame({
+        "class": "trade", "arm": arms, "round": 0, "crawl": "1", "included": True, "toxicity": [*with_it, *without],
+    })  # fmt: skip
+
+
+def test_distributions_of_the_arms_worked_example() -> None:
+    table = augmentation_distributions(of_arms([0.0, 0.04, 0.97, 1.0], [0.02, 0.51]))
+    # bins that either side has: [0, 0.05), [0.5, 0.55), [0.95, 1]
+    assert table["low"].round(2).tolist() == [0.0, 0.5, 0.95] * 2 and table["high"].max() == 1
+    assert table["share"].tolist() == [0.5, 0, 0.5, 0.5, 0.5, 0] and table["n"].tolist() == [4] * 3 + [2] * 3
+    assert table["side"].tolist() == ["with"] * 3 + ["without"] * 3 and set(table["augmentation"]) == {"initial"}
+    assert augmentation_distributions(of_arms([0.5], [])).empty
+
+
+def test_distributions_of_the_arms_differ_where_an_effect_is_planted_and_not_else() -> None:
+    rng = np.random.default_rng(0)
+    plain, toxic, same = rng.beta(1, 4, 500), rng.beta(4, 2, 500), rng.beta(1, 4, 500)
+
+    def distance(with_it: np.ndarray) -> float:
+        """Total variation between the sides."""
+        table = augmentation_distributions(of_arms(with_it.tolist(), plain.tolist()))
+        shares = table.pivot_table(index="low", columns="side", values="share")
+        return float((shares["with"] - shares["without"]).abs().sum()) / 2
+
+    # of 20 bins with 500 triples a side the expected distance is at most sqrt(20 / (pi * 500)) = 0.11 without an effect
+    assert distance(toxic) > 0.5 and distance(same) < 0.15
+
+
+def test_charts_of_figures_1_5_and_6_show_every_subject_and_both_sides(cleaned: Cleaned) -> None:
+    params = STUDY.model_copy(update={"arms": ("both", "none")})
+    made = measured(
+        cleaned(harsh({"Bakers": 0.0, "Millers": 0.33, "Sailors": 0.67, "Weavers": 1.0}), params), charts=True
+    )
+    regard = made.figures["regard_scores"].data
+    assert set(regard["subject"]) == set(SUBJECTS)
+    scores = made.tables["regard"].set_index("subject")["score"]
+    assert regard.set_index("subject")["score"].to_dict() == scores.to_dict() and scores["Weavers"] < 0
+    assert set(made.figures["augmentation_distributions"].data["side"]) == {"with", "without"}
+    for name in ("regard_scores", "gaps", "augmentation_distributions"):
+        assert made.figures[name].to_dict()["$schema"], name
+    assert set(made.figures) - {f"graph_{made.tables['regard']['class'].iloc[0]}"} <= set(SPEC.card.measures)
 
 
 def test_judge_scorer_reads_the_models_own_judgments(cleaned: Cleaned) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from markedness.audits.knowledge import figures
 from markedness.audits.knowledge.estimators import tables as made
-from markedness.audits.knowledge.estimators.augmentation import augmentation_effects
+from markedness.audits.knowledge.estimators.augmentation import augmentation_distributions, augmentation_effects
 from markedness.audits.knowledge.estimators.classes import has_crawls, subject_classes
 from markedness.audits.knowledge.estimators.gaps import Crawls
 from markedness.audits.knowledge.estimators.graph import graph_files
@@ -45,7 +45,8 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
     Returns
     -------
     Evaluation
-        Tables: triples, regard, toxicity, gaps, relative_entropy, topics, augmentation, crawl, scorer_error.
+        Tables: triples, regard, toxicity, gaps, relative_entropy, topics, augmentation,
+        augmentation_distributions, crawl, scorer_error.
     """
     triples, level = features["triples"], params.confidence_level
     classes = subject_classes(triples)
@@ -60,6 +61,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         "relative_entropy": pd.concat([made.relative_entropy_table(one, by_key) for one in classes], ignore_index=True),
         "topics": pd.concat([made.topics_table(one) for one in classes], ignore_index=True),
         "augmentation": augmentation_effects(triples, level),
+        "augmentation_distributions": augmentation_distributions(triples),
         "crawl": made.crawl_table(triples),
         "scorer_error": errors_of(triples),
     }

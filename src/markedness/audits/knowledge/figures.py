@@ -18,12 +18,14 @@ def charts(tables: dict[str, pd.DataFrame], picture_links: int) -> dict[str, Any
     made: dict[str, Any] = {}
     regard, toxicity = tables["regard"], tables["toxicity"]
     if regard["n"].sum():
+        made["regard_scores"] = _regard_scores(regard)
         made["regard_toxicity"] = _regard_toxicity(regard, toxicity)
         made["toxicity_distribution"] = _toxicity_distribution(toxicity)
     if tables["gaps"]["gap"].notna().any():
         made["gaps"] = _gaps(tables["gaps"])
     if len(tables["augmentation"]):
         made["augmentation"] = _augmentation(tables["augmentation"])
+        made["augmentation_distributions"] = _distributions(tables["augmentation_distributions"])
     if len(tables["topics"]):
         made["topic_shares"] = _topic_shares(tables["topics"])
         made["relative_entropy"] = _relative_entropy(tables["relative_entropy"])
@@ -31,6 +33,49 @@ def charts(tables: dict[str, pd.DataFrame], picture_links: int) -> dict[str, Any
         key = "".join(character if character.isalnum() else "_" for character in str(name))
         made[f"graph_{key}"] = _graph(str(name), triples, picture_links)
     return made
+
+
+def _regard_scores(regard: pd.DataFrame) -> Any:
+    """Figures 1 and 6."""
+    import altair as alt
+
+    table = regard.loc[regard["n"].gt(0), ["class", "subject", "positive", "neutral", "negative", "score", "n"]]
+    return (
+        alt.Chart(table)
+        .mark_bar()
+        .encode(
+            x=alt.X("score:Q", title="Positive less negative triples"),
+            y=alt.Y("subject:N", title=None, sort=alt.EncodingSortField("score", order="descending")),
+            color=alt.condition(alt.datum.score < 0, alt.value(_COLOURS[0]), alt.value(_COLOURS[2])),
+            tooltip=["subject:N", "score:Q", "positive:Q", "neutral:Q", "negative:Q", "n:Q"],
+        )
+        .properties(width=340)
+        .facet(facet=alt.Facet("class:N", title=None), columns=2)
+        .resolve_scale(x="independent", y="independent")
+        .properties(title="Regard of each subject")
+    )
+
+
+def _distributions(shares: pd.DataFrame) -> Any:
+    """Figure 5."""
+    import altair as alt
+
+    comparison = shares["augmentation"] + " (" + shares["arms"] + ")"
+    table = shares.assign(comparison=comparison).drop(columns=["augmentation", "arms"])
+    title = "Distribution of toxicity with and without each augmentation"
+    return (
+        alt.Chart(table)
+        .mark_bar(opacity=0.5)
+        .encode(
+            x=alt.X("low:Q", title="Toxicity (0 to 1)", scale=alt.Scale(domain=[0, 1])), x2="high:Q",
+            y=alt.Y("share:Q", title="Share of triples", stack=None, axis=alt.Axis(format=".0%")),
+            color=alt.Color("side:N", title="Augmentation", scale=alt.Scale(range=[_COLOURS[0], _COLOURS[2]])),
+            tooltip=["side:N", "low:Q", "high:Q", alt.Tooltip("share:Q", format=".1%"), "count:Q", "n:Q"],
+        )
+        .properties(width=220, height=120)
+        .facet(row=alt.Row("class:N", title=None), column=alt.Column("comparison:N", title=None))
+        .properties(title=title)
+    )  # fmt: skip
 
 
 def _regard_toxicity(regard: pd.DataFrame, toxicity: pd.DataFrame) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
 import pandas as pd
 
 from markedness.audits.knowledge.estimators.classes import Cells, has_crawls
@@ -15,6 +18,7 @@ _COMPARISONS = (
     ("both", "later", ("both",), ("none",)),
 )
 """What is added, in which rounds (0 is the first), the arms with it and those without."""
+_BINS = 20
 _COLUMNS = (
     "class", "augmentation", "arms", "mean_with", "mean_without", "difference", "ci_low", "ci_high", "p", "p_adjusted",
     "u", "p_published", "n_with", "n_without", "crawls", "scorer", "method",
@@ -39,28 +43,67 @@ def augmentation_effects(triples: pd.DataFrame, confidence_level: float) -> pd.D
         with fewer than 6), p_adjusted (Benjamini-Hochberg over all rows), u and p_published (two-sided Mann-Whitney
         test, which takes the triples of a crawl as independent), n_with, n_without, crawls, scorer, method.
     """
-    rows = []
     known = has_crawls(triples)
-    scored = triples[triples["included"].astype(bool) & triples["toxicity"].notna()]
-    scored = scored.assign(crawl=scored["crawl"].astype(str) if known else "1")
+    scored = _scored(triples)
     names = list(scored["crawl"].unique())
+    rows = [
+        {
+            **comparison, **_contrast(part, side, Crawls(names, known, confidence_level)),
+            "scorer": part["toxicity_scorer"].iloc[0],
+        }
+        for comparison, part, side in _compared(scored)
+    ]  # fmt: skip
+    table = pd.DataFrame(rows, columns=list(_COLUMNS))
+    tested = bool(table["p"].notna().any())
+    return table.assign(p_adjusted=benjamini_hochberg(table["p"]) if tested else float("nan"))
+
+
+def augmentation_distributions(triples: pd.DataFrame) -> pd.DataFrame:
+    """How toxicity is distributed with and without each augmentation, per class (figure 5).
+
+    Returns
+    -------
+    DataFrame
+        One row per class, comparison, side and bin that has triples on either side: class, augmentation, arms, side
+        (with, without), low, high (of the bin, 0.05 wide; the last one is closed), count, share (of the triples of the
+        side), n (those triples). Nothing is estimated: no interval.
+    """
+    edges = np.linspace(0, 1, _BINS + 1)
+    rows = []
+    for comparison, part, side in _compared(_scored(triples)):
+        counts = {
+            name: np.histogram(part.loc[chosen, "toxicity"], edges)[0]
+            for name, chosen in (("with", side), ("without", ~side))
+        }
+        filled = np.flatnonzero(sum(counts.values()))
+        rows += [
+            {
+                **comparison, "side": name, "low": edges[place], "high": edges[place + 1], "count": int(found[place]),
+                "share": found[place] / found.sum(), "n": int(found.sum()),
+            }
+            for name, found in counts.items()
+            for place in filled
+        ]  # fmt: skip
+    columns = ["class", "augmentation", "arms", "side", "low", "high", "count", "share", "n"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _scored(triples: pd.DataFrame) -> pd.DataFrame:
+    """The triples of all arms that have a toxicity; crawl "1" where the data do not tell crawls apart."""
+    scored = triples[triples["included"].astype(bool) & triples["toxicity"].notna()]
+    return scored.assign(crawl=scored["crawl"].astype(str) if has_crawls(triples) else "1")
+
+
+def _compared(scored: pd.DataFrame) -> Iterator[tuple[dict[str, object], pd.DataFrame, pd.Series]]:
+    """Each class and comparison with triples of both sides: its name, the triples, whether they are augmented."""
     for name, of_class in scored.groupby("class", sort=False):
         for what, rounds, with_it, without in _COMPARISONS:
             in_rounds = of_class["round"].eq(0) if rounds == "first" else of_class["round"].gt(0)
             part = of_class[in_rounds & of_class["arm"].isin([*with_it, *without])]
             side = part["arm"].isin(with_it)
-            if side.nunique() < 2:
-                continue
-            rows.append(
-                {
-                    "class": name, "augmentation": what, "arms": f"{'+'.join(with_it)} - {'+'.join(without)}",
-                    **_contrast(part, side, Crawls(names, known, confidence_level)),
-                    "scorer": part["toxicity_scorer"].iloc[0],
-                }
-            )  # fmt: skip
-    table = pd.DataFrame(rows, columns=list(_COLUMNS))
-    tested = bool(table["p"].notna().any())
-    return table.assign(p_adjusted=benjamini_hochberg(table["p"]) if tested else float("nan"))
+            if side.nunique() == 2:
+                arms = f"{'+'.join(with_it)} - {'+'.join(without)}"
+                yield {"class": name, "augmentation": what, "arms": arms}, part, side
 
 
 def _contrast(part: pd.DataFrame, side: pd.Series, crawls: Crawls) -> dict[str, object]:
