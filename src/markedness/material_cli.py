@@ -123,10 +123,10 @@ def scorers_test(
     """Error of the offline scorers, and of local models in params, on the project's labelled statements, by group."""
     from markedness import scorer_tests
     from markedness.audits.knowledge.language.choice import RegardParams, ToxicityParams
-    from markedness.text.classifiers import ClassifierError
     from markedness.audits.knowledge.language.scorers import ScorerError
     from markedness.params import ParamsError, load
     from markedness.store import Store
+    from markedness.text.classifiers import ClassifierError
     from markedness.text.embeddings import EmbeddingError
 
     asked = load(params).stage("knowledge", "featurize") if params.exists() else None
