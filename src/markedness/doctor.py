@@ -13,9 +13,11 @@ from typing import Literal
 import pandas as pd
 
 from markedness import generation
+from markedness.credentials import hide
 from markedness.lm import gguf
-from markedness.lm.base import ModelError, RequestFailed, RetryLater
-from markedness.lm.config import CorpusModel, OpenAIModel, TransformersModel
+from markedness.lm.backends import OWN
+from markedness.lm.base import Draw, LanguageModel, ModelError, RequestFailed, RetryLater
+from markedness.lm.config import CorpusModel, OpenAIModel, ServerModel, TransformersModel
 from markedness.lm.local import LocalModel
 from markedness.params import Params
 from markedness.records import UNSUPPORTED, AuditError, Completion, Sampling
@@ -70,7 +72,7 @@ def without_requests(params: Params, names: Sequence[str]) -> Iterator[Finding]:
     """What `params check` looks at beyond params.yaml itself: prices, stimuli, corpus files."""
     for name in names:
         config = params.model(name)
-        if isinstance(config, OpenAIModel):
+        if isinstance(config, ServerModel):
             yield _price(params, name, config)
         elif isinstance(config, CorpusModel):
             yield from _corpora(params, name, config)
@@ -78,7 +80,7 @@ def without_requests(params: Params, names: Sequence[str]) -> Iterator[Finding]:
         yield from (_prompts(params, audit) for audit in params.audits)
 
 
-def _price(params: Params, name: str, config: OpenAIModel) -> Finding:
+def _price(params: Params, name: str, config: ServerModel) -> Finding:
     price = generation.price_of(params, name)
     if price is not None:
         return Finding("ok", f"prices.{config.model}", f"{price.input:g} in, {price.output:g} out per million tokens")
@@ -179,9 +181,41 @@ def _local(params: Params, name: str, config: TransformersModel) -> Finding:
 
 async def _test_requests(params: Params, names: Sequence[str]) -> list[Finding]:
     """All servers at the same time."""
-    servers = [(name, config) for name in names if isinstance(config := params.model(name), OpenAIModel)]
-    found = await asyncio.gather(*(_test_request(params, name, config) for name, config in servers))
-    return [finding for one in found for finding in one]
+    asked = []
+    for name in names:
+        config = params.model(name)
+        if isinstance(config, OpenAIModel):
+            asked.append(_test_request(params, name, config))
+        elif config.backend not in OWN:
+            asked.append(_test_draw(params, name, config.backend))
+    return [finding for found in await asyncio.gather(*asked) for finding in found]
+
+
+async def _test_draw(params: Params, name: str, backend: str) -> list[Finding]:
+    """One draw of a model whose backend is of another package, as `markedness.lm.base.LanguageModel` promises it."""
+    from markedness.lm.probe import MAX_TOKENS, probe_prompt
+
+    where, prompt = f"models.{name}", probe_prompt(Sampling(max_tokens=MAX_TOKENS))
+    model: LanguageModel | None = None
+    started = time.monotonic()
+    try:
+        model = generation.load_model(params, params.audits[0], name)
+        if (sentence := model.unsupported(prompt)) is not None:
+            return [Finding("warning", where, f"answers no plain question: {sentence}")]
+        (answer,) = await model.complete([Draw(prompt, 0, model.request(prompt), model.served_by)])
+    except ModelError as error:
+        return [Finding("fault", where, str(error).removeprefix(f"{where}: "))]
+    except (RequestFailed, RetryLater) as error:
+        return [Finding("fault", where, str(error))]
+    except Exception as error:  # code of another package
+        said = hide(f"{type(error).__name__}: {' '.join(str(error).split())}")[:300]
+        return [Finding("fault", where, f"the package of the backend {backend} failed: {said}; tell its authors")]
+    finally:
+        if model is not None:
+            await model.close()
+    if answer.error is not None:
+        return [Finding("warning", where, f"the test answer has no text: {answer.error}")]
+    return [Finding("ok", where, f"the backend {backend} answers in {time.monotonic() - started:.1f} s")]
 
 
 async def _test_request(params: Params, name: str, config: OpenAIModel) -> list[Finding]:

@@ -17,7 +17,7 @@ from markedness import ledgers
 from markedness.credentials import hide
 from markedness.generation import ask_rounds, forecast, say_counts
 from markedness.lm.base import ModelError
-from markedness.lm.config import OpenAIModel
+from markedness.lm.config import OpenAIModel, ServerModel
 from markedness.lm.progress import Report, tell
 from markedness.params import Params
 from markedness.records import AuditError
@@ -68,9 +68,10 @@ def by_server(params: Params, models: Sequence[str], say: Report) -> dict[str, l
     others = []
     for model in models:
         config = params.model(model)
-        if isinstance(config, OpenAIModel):
+        if isinstance(config, ServerModel) and config.url:
             server = urlsplit(config.url).netloc.lower()
-            queues.setdefault(f"{server} batches" if config.batch_api else server, []).append(model)
+            batches = isinstance(config, OpenAIModel) and config.batch_api
+            queues.setdefault(f"{server} batches" if batches else server, []).append(model)
         else:
             others.append(f"{model} ({config.backend})")
     if others:

@@ -19,7 +19,7 @@ from markedness.lm import served_by
 from markedness.lm.backends import Setting, backend
 from markedness.lm.base import LanguageModel, ModelError
 from markedness.lm.collect import ask
-from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, Price
+from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, Price, ServerModel
 from markedness.lm.corpus import content_order, read_corpus
 from markedness.lm.costs import BYTES_PER_TOKEN, BudgetTracker, cost, expected_tokens
 from markedness.lm.ledger import Ledger
@@ -111,7 +111,7 @@ def _say_other_models(
     config: ModelConfig, title: str, served: Counter[tuple[str | None, str | None]], say: Report
 ) -> None:
     """Name the models that answered though another was asked."""
-    if not isinstance(config, OpenAIModel):
+    if not isinstance(config, ServerModel):
         return
     others = Counter[str]()
     for (name, _), times in served.items():

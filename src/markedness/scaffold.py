@@ -1,9 +1,9 @@
-"""A package for an audit of one's own, from the template that comes with markedness."""
+"""A package for an audit or a backend of one's own, from the templates that come with markedness."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -14,6 +14,7 @@ import yaml
 
 from markedness.audits import AUDITS
 from markedness.files import write_file
+from markedness.lm import backends
 from markedness.params import Params, ParamsError
 
 KEYS = {"size", *(field.name for field in fields(Params))}
@@ -21,11 +22,11 @@ KEYS = {"size", *(field.name for field in fields(Params))}
 RESULTS = ("compare", "gate", "headline", "literature")
 """Names under results/ that are no audit's."""
 LONGEST = 40
-"""Characters of an audit's name, which becomes a module, a folder and a column of tables."""
+"""Characters of a name, which becomes a module; that of an audit a folder and a column of tables, too."""
 
 
 class ScaffoldError(ParamsError):
-    """A name or a folder that an audit cannot have."""
+    """A name or a folder that an audit, a backend or a study cannot have."""
 
 
 def new_audit(name: str, folder: Path) -> list[Path]:
@@ -38,20 +39,40 @@ def new_audit(name: str, folder: Path) -> list[Path]:
     folder
         Of the package; it must be empty or not there.
     """
+    if name in KEYS:
+        raise ScaffoldError(f"'{name}' is a key of params.yaml; choose another name")
+    if name in RESULTS:
+        raise ScaffoldError(f"'{name}' is a folder of results/; choose another name")
+    return _new_package("audit", name, folder, AUDITS)
+
+
+def new_backend(name: str, folder: Path) -> list[Path]:
+    """Write the package of a backend, with its params block, a model, a server for tests and tests; returns its files.
+
+    Parameters
+    ----------
+    name
+        Of the backend, the value of ``backend`` in params.yaml: lower-case letters, digits and "_".
+    folder
+        Of the package; it must be empty or not there.
+    """
+    return _new_package("backend", name, folder, backends.names())
+
+
+def _new_package(kind: str, name: str, folder: Path, installed: Collection[str]) -> list[Path]:
+    """Write the template of this kind under a name that no installed one has."""
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) or len(name) > LONGEST:
         raise ScaffoldError(
-            f"'{name}' cannot name an audit: use lower-case letters, digits and single '_', a letter first, at most "
-            f"{LONGEST} characters"
+            f"'{name}' cannot name {'an' if kind == 'audit' else 'a'} {kind}: use lower-case letters, digits and "
+            f"single '_', a letter first, at most {LONGEST} characters"
         )
-    if name in AUDITS or name in KEYS:
-        raise ScaffoldError(
-            f"'{name}' is {'an installed audit' if name in AUDITS else 'a key of params.yaml'}; choose another name"
-        )
-    if iskeyword(name) or yaml.safe_load(name) != name or name in RESULTS:
-        raise ScaffoldError(f"'{name}' is a word of Python or YAML, or a folder of results/; choose another name")
+    if name in installed:
+        raise ScaffoldError(f"'{name}' is an installed {kind}; choose another name")
+    if iskeyword(name) or yaml.safe_load(name) != name:
+        raise ScaffoldError(f"'{name}' is a word of Python or YAML; choose another name")
     refuse_used(folder)
     written = []
-    for place, text in template("audit"):
+    for place, text in template(kind):
         path = folder / place.replace("NAME", name)
         write_file(path, text.replace("NAME", name))
         written.append(path)

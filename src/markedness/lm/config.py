@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -173,17 +173,76 @@ class TransformersModel(Budget):
     """More than one: Ray workers, one model each (extra ``cluster``)."""
 
 
-class OpenAIModel(Budget):
-    """Any OpenAI-compatible server."""
+class ServerModel(Budget):
+    """A model behind a server; the blocks of backends of other packages that ask one derive from it, too."""
 
-    backend: Literal["openai"]
     model: str
     """The name the server knows it by."""
     base_url: str | None = None
-    """None: https://api.openai.com/v1. Without query and credentials."""
+    """Where the server is, without query and credentials."""
     served_by: str | None = Field(default=None, min_length=1)
     """Who answers, as a part of the ledger's keys; None: ``base_url``. Set it where another port or gateway serves the
     same model, so that what was answered there is not asked again."""
+    api_key_env: str | None = None
+    """Name of the environment variable with the key; the key itself is never written to disk. None: no key is sent."""
+    concurrency: int = Field(default=16, ge=1)
+    """Most requests in flight; fewer while the server slows down or pushes back."""
+    min_concurrency: int = Field(default=1, ge=1)
+    """Fewest requests in flight, whatever the server does."""
+    timeout: float = Field(default=60.0, gt=0, le=LONGEST_TIME)
+    """Seconds for one attempt."""
+    max_attempts: int = Field(default=8, ge=1)
+    """Attempts for one request, the first included."""
+    max_wait: float = Field(default=120.0, ge=0, le=LONGEST_TIME)
+    """Longest wait before another attempt, seconds, whatever the server asks for."""
+
+    @model_validator(mode="after")
+    def _asked_safely(self) -> Self:
+        faults = list(self.faults())
+        if self.base_url is not None and (fault := url_fault(self.base_url)):
+            faults.append(f"base_url: {fault}")
+        if self.served_by is not None and (carries_a_secret(self.served_by)):
+            faults.append(
+                "served_by: looks like a credential; it stands in every key of the ledger: name the server plainly"
+            )
+        if self.api_key_env is not None and (fault := key_name_fault(self.api_key_env)):
+            faults.append(f"api_key_env: {fault}")
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+    def faults(self) -> Iterator[str]:
+        """What else is wrong with the block, each as "key: sentence"."""
+        yield from ()
+
+    @property
+    def limits(self) -> Limits:
+        """Those of this block."""
+        retry = RetryPolicy(self.max_attempts, self.max_wait)
+        return Limits(self.max_requests, self.max_cost, retry)
+
+    @property
+    def priced_as(self) -> str:
+        """The name that the server knows the model by."""
+        return self.model
+
+    @property
+    def url(self) -> str:
+        """Where requests go; "" where the block does not say it."""
+        return (self.base_url or "").rstrip("/")
+
+    @property
+    def key_variable(self) -> str | None:
+        """The environment variable whose content is sent as the key; None: no key is sent."""
+        return self.api_key_env
+
+
+class OpenAIModel(ServerModel):
+    """Any OpenAI-compatible server."""
+
+    backend: Literal["openai"]
+    base_url: str | None = None
+    """None: https://api.openai.com/v1. Without query and credentials."""
     api_key_env: str | None = None
     """Name of the environment variable with the key; the key itself is never written to disk. None: OPENAI_API_KEY
     where there is no ``base_url``, and no key for any other server."""
@@ -197,16 +256,6 @@ class OpenAIModel(Budget):
     seed: bool = False
     """Send a seed per sample, for servers that honour it."""
     max_tokens_parameter: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    concurrency: int = Field(default=16, ge=1)
-    """Most requests in flight; fewer while the server slows down or pushes back."""
-    min_concurrency: int = Field(default=1, ge=1)
-    """Fewest requests in flight, whatever the server does."""
-    timeout: float = Field(default=60.0, gt=0, le=LONGEST_TIME)
-    """Seconds for one attempt."""
-    max_attempts: int = Field(default=8, ge=1)
-    """Attempts for one request, the first included."""
-    max_wait: float = Field(default=120.0, ge=0, le=LONGEST_TIME)
-    """Longest wait before another attempt, seconds, whatever the server asks for."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of every request that this server knows: {top_k: 40}."""
     batch_api: bool = False
@@ -216,33 +265,11 @@ class OpenAIModel(Budget):
     batch_poll: float = Field(default=30.0, gt=0, le=LONGEST_TIME)
     """Seconds between two polls of the open batches."""
 
-    @model_validator(mode="after")
-    def _asked_safely(self) -> OpenAIModel:
-        faults = list(body_faults(self.extra_body))
+    def faults(self) -> Iterator[str]:
+        """See `body_faults`."""
+        yield from body_faults(self.extra_body)
         if self.prompt_logprobs is not None and self.chat:
-            faults.append("prompt_logprobs: is read from plain completions; set chat: false, or leave it out")
-        if self.base_url is not None and (fault := url_fault(self.base_url)):
-            faults.append(f"base_url: {fault}")
-        if self.served_by is not None and (carries_a_secret(self.served_by)):
-            faults.append(
-                "served_by: looks like a credential; it stands in every key of the ledger: name the server plainly"
-            )
-        if self.api_key_env is not None and (fault := key_name_fault(self.api_key_env)):
-            faults.append(f"api_key_env: {fault}")
-        if faults:
-            raise ValueError("; ".join(faults))
-        return self
-
-    @property
-    def limits(self) -> Limits:
-        """Those of this block."""
-        retry = RetryPolicy(self.max_attempts, self.max_wait)
-        return Limits(self.max_requests, self.max_cost, retry)
-
-    @property
-    def priced_as(self) -> str:
-        """The name that the server knows the model by."""
-        return self.model
+            yield "prompt_logprobs: is read from plain completions; set chat: false, or leave it out"
 
     @property
     def url(self) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 from markedness.audits.base import Examples
 from markedness.cards import Card, count
 from markedness.files import read_parquet
-from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ScriptedModel, TransformersModel
+from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ScriptedModel, ServerModel, TransformersModel
 from markedness.lm.ledger import summary
 from markedness.reporting.embed import LONGEST_NAME, MOST_NAMES, shortened
 from markedness.reporting.results import Result, git, read
@@ -69,7 +69,8 @@ def lead(pages: Pages, model: str) -> str:
         small = " A small base model: it shows the method at work, not the state of the art."
         name = Path(config.path).name
         return f"{name}, asked on this machine, {_way(config.chat)}.{small if config.gguf_package else ''}"
-    return f"{model}, asked through the backend {config.backend}."
+    name = config.model if isinstance(config, ServerModel) else model
+    return f"{name}, asked through the backend {config.backend}."
 
 
 def _way(chat: bool) -> str:

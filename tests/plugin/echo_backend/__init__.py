@@ -28,6 +28,8 @@ class Echo(LanguageModel):
         return {"text": prompt.text, "words": self.words}
 
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
+        if not self.words:
+            raise KeyError("words")  # a fault of the package: no exception of the interface
         return [Completion(text=" ".join(draw.prompt.text.split()[-self.words :])) for draw in draws]
 
 
