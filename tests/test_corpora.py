@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import shutil
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -204,3 +207,56 @@ def test_get_where_one_folder_cannot_be_written_fetches_the_others(tmp_path: Pat
     (error,) = corpora.get(tmp_path, say=lambda _: None)
     assert "a.csv: cannot be written" in str(error)
     assert right.read_bytes() == CONTENT
+
+
+def dvc(folder: Path, *arguments: str) -> str:
+    """The output of a command of DVC, which must succeed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dvc", *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("copied", [False, True])
+def test_get_in_a_dvc_project_enters_the_file_in_the_cache_so_that_another_clone_pulls_it(
+    tmp_path: Path, server: str, copied: bool
+) -> None:
+    project, remote = tmp_path / "project", tmp_path / "remote"
+    path = pin(project, "a.csv", f"{server}/right.csv")
+    subprocess.run(["git", "init", "--quiet", str(project)], check=True)
+    dvc(project, "init", "--quiet")
+    dvc(project, "config", "core.autostage", "true")
+    dvc(project, "remote", "add", "--default", "here", str(remote))
+    (project / "data" / "corpora" / "study" / ".gitignore").write_text("/a.csv\n", encoding="utf-8")
+    subprocess.run(["git", "add", "."], cwd=project, check=True)
+    before, listed = path.with_name("a.csv.dvc").read_bytes(), git_status(project)
+    source = tmp_path / "served" if copied else None
+    said: list[str] = []
+    assert corpora.get(project, source=source, say=said.append) == []
+    assert said == [f"data/corpora/study/a.csv: {'copied' if copied else 'downloaded'}"]
+    assert path.with_name("a.csv.dvc").read_bytes() == before  # the pin stays as it is
+    assert git_status(project) == listed  # nothing is left over, nothing is staged
+    path.write_bytes(path.read_bytes() + b"a row of mine\n")  # no link into the cache
+    dvc(project, "push")
+    path.unlink()
+    shutil.rmtree(project / ".dvc" / "cache")
+    assert corpora.get(project, say=said.append) == []
+    assert said[1:] == ["data/corpora/study/a.csv: pulled"] and path.read_bytes() == CONTENT
+
+
+def git_status(project: Path) -> str:
+    return subprocess.run(["git", "status", "--short"], cwd=project, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.slow
+def test_get_where_the_dvc_project_is_broken_places_the_file_and_says_what_lacks(tmp_path: Path, server: str) -> None:
+    path = pin(tmp_path, "a.csv", f"{server}/right.csv")
+    dvc(tmp_path, "init", "--no-scm", "--quiet")
+    (tmp_path / "dvc.yaml").write_text("stages: [no, mapping]\n", encoding="utf-8")
+    said: list[str] = []
+    assert corpora.get(tmp_path, say=said.append) == []
+    assert path.read_bytes() == CONTENT
+    assert said[0] == "data/corpora/study/a.csv: downloaded" and "not entered in DVC's cache (" in said[1]
+    assert "'dvc push' does not share these files yet" in said[1] and len(said) == 2

@@ -10,12 +10,15 @@ from __future__ import annotations
 import hashlib
 import http.client
 import logging
+import shutil
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import yaml
 
@@ -100,7 +103,7 @@ def get(
                 say(f"{pin.path.relative_to(root)}: downloaded")
         except AuditError as error:  # the other files are fetched all the same
             errors.append(error)
-    _cache([pin for pin in missing if pin.present])
+    _cache([pin for pin in missing if pin.present and pin.path not in pulled], say)
     return errors
 
 
@@ -123,9 +126,10 @@ def _projects(pins: Iterable[Pin]) -> dict[Path, list[Pin]]:
     from dvc.repo import Repo
 
     found: dict[Path, list[Pin]] = {}
-    for pin in pins:
+    for folder, here in groupby(pins, lambda pin: pin.path.parent):
         try:
-            found.setdefault(Path(Repo.find_root(str(pin.path.parent))), []).append(pin)
+            with Repo(str(folder)) as repo:
+                found.setdefault(Path(repo.root_dir), []).extend(here)
         except NotDvcRepoError:
             continue  # a study without DVC: the file is downloaded and checked all the same
     return found
@@ -212,15 +216,22 @@ def _place(pin: Pin, chunks: Iterable[bytes], origin: str) -> None:
             )
 
 
-def _cache(present: Iterable[Pin]) -> None:
-    """Enter the files in the cache of their DVC project, so that `dvc push` there shares them."""
+def _cache(present: Iterable[Pin], say: Callable[[str], None]) -> None:
+    """Enter the files in the cache of their DVC project, so that `dvc push` there shares them.
+
+    A copy of each is added, since the cache knows files by their checksum: `dvc commit` of a pin would ask its address
+    and write its answer into the pin.
+    """
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
     for project, here in _projects(present).items():
         try:
-            with Repo(str(project)) as repo:
-                for pin in here:
-                    repo.stage.load_one(f"{pin.path}.dvc").outs[0].commit()
-        except DvcException:
-            continue  # the files are in their places all the same
+            with (
+                TemporaryDirectory(prefix=".corpora-", dir=project) as folder,
+                Repo(str(project), config={"core": {"autostage": False}}) as repo,
+            ):
+                repo.add([shutil.copyfile(pin.path, str(Path(folder, pin.md5))) for pin in here])
+        except (DvcException, OSError) as error:  # the files are in their places all the same
+            reason = " ".join(str(error).split())[:300]
+            say(f"{project}: not entered in DVC's cache ({reason}), so that 'dvc push' does not share these files yet")
