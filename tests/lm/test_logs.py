@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import random
 import shutil
 import subprocess
 import sys
@@ -344,11 +345,31 @@ BROKEN: list[tuple[str, str, bytes, str]] = [
     ("lm_eval", "log.jsonl", b'{"doc": {}, "resps": [["\xff"]]}', "is not UTF-8 (byte 24)"),
     ("lm_eval", "log.jsonl", b'{"doc": ' + b"[" * 100_000, "line 1: it is nested too deep"),
     ("lm_eval", "log.jsonl", b"", "holds no rows"),
+    *(
+        ("lm_eval", "log.jsonl", b'{"doc": {}, "resps": %s}' % resps, f"row 1 has {said}")
+        for resps, said in (
+            (b"null", "no list of answers for each request in resps"),
+            (b'"a text"', "no list of answers for each request in resps"),
+            (b'["a text"]', "no list of answers for each request in resps"),
+            (b"[[true]]", "true in resps, which is neither a text nor a score"),
+            (b"[[[]]]", "[] in resps, which is neither a text nor a score"),
+            (b"[[[[1]]]]", '[["1"]] in resps, which is neither a text nor a score'),
+            (b'[["a text", [-1.5, true]]]', "scores and row 1 texts; name the samples of one task"),
+        )
+    ),
     ("edsl", "log.json", EDSL.encode() % b"7", "result 1 has no answer"),
     ("edsl", "log.json", b'{"edsl_class_name": "Survey"}', "it holds Survey, not Results"),
     ("edsl", "log.json", b"[1, 2]", "it holds no object of EDSL, not Results"),
     ("edsl", "log.json.gz", b"\x1f\x8b\x08\x00broken", "cannot be read as edsl"),
-    ("edsl", "log.jsonl", b'{"edsl_class_name": "Results"}', "cannot be read as edsl"),
+    ("edsl", "log.jsonl", b'{"edsl_class_name": "Results"}', "it ends after its first line"),
+    ("edsl", "log.jsonl", b'{"edsl_class_name": "Survey"}', "it holds Survey, not Results"),
+    ("edsl", "log.jsonl", b"", "it holds no object of EDSL, not Results"),
+    (
+        "edsl",
+        "log.jsonl",
+        b'{"edsl_class_name": "Results"}\n{"n_survey_lines": 1}\n{"answer": {"q": "x"}}\n{"answer": {"q": "y"}}',
+        "line 3 is a result, and by line 2 results begin at line 4",
+    ),
     ("edsl", "log.ep", b"PK\x03\x04broken", "cannot be read as edsl: File is not a zip file"),
     ("edsl", "log.csv", b"answer.persona\n", "leave format out for a CSV of EDSL"),
     ("openai_batch", "log.jsonl", b'{"custom_id": "q1"}', "row 1 has no custom_id with a response or an error"),
@@ -372,6 +393,55 @@ def test_read_log_cut_at_any_place_is_one_sentence(tmp_path: Path) -> None:
         for kept in (0, 10, len(whole) // 2, len(whole) - 1):
             (tmp_path / name).write_bytes(whole[:kept])
             assert f"{name} cannot be read as {kind}: " in refusal(kind, name, tmp_path)
+
+
+def test_read_log_of_inspect_with_a_damaged_byte_is_one_sentence(tmp_path: Path) -> None:
+    needs("inspect")
+    whole, rng, refused = (LOGS / "inspect.eval").read_bytes(), random.Random(7), 0
+    for _ in range(30):
+        damaged = bytearray(whole)
+        damaged[rng.randrange(len(whole))] ^= rng.randrange(1, 256)
+        (tmp_path / "log.eval").write_bytes(damaged)
+        try:
+            assert len(read("inspect", "log.eval", tmp_path).rows) == 24  # a byte that nobody reads, as of a time
+        except ModelError as error:
+            refused += "log.eval cannot be read as inspect: " in str(error)
+    assert refused > 10
+
+
+def test_read_log_of_inspect_says_what_is_wrong_without_the_address_of_a_manual(tmp_path: Path) -> None:
+    log = json.loads((LOGS / "inspect.json").read_text())
+    log["samples"][0]["output"] = None
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    said = refusal("inspect", "log.json", tmp_path)
+    assert "samples.0.output Input should be a valid dictionary" in said and "http" not in said
+
+
+def test_read_log_of_lm_eval_counts_a_document_without_answers_as_failed(tmp_path: Path) -> None:
+    row = {"doc": {"race": "Black", "gender": "man", "template": "t"}, "arguments": [["Who?", {}]]}
+    answers: list[object] = [[["fine"]], [[]], [], [[None]]]
+    lines = [row | {"resps": resps} for resps in answers]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    rows = read("lm_eval", "log.jsonl", tmp_path).rows
+    assert rows["text"].fillna("").tolist() == ["fine", "", "", ""]
+    assert rows["error"].notna().tolist() == [False, True, True, True]
+
+
+def test_read_log_of_edsl_counts_a_result_without_answers_as_failed(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (LOGS / "edsl.jsonl").read_text().splitlines()]
+    lines[-1]["answer"] = {}
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    rows = read("edsl", "log.jsonl", tmp_path).rows
+    assert len(rows) == 24 and rows["error"].notna().sum() == 2  # one fails in the log as the tool wrote it
+    assert rows["text"].isna().equals(rows["error"].notna())
+
+
+def test_read_log_of_edsl_with_fewer_results_than_its_archive_counts_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(LOGS / "edsl.ep") as whole:
+        lines = whole.read("results.jsonl").splitlines()
+        kept = {"results__jsonl": b"\n".join(lines[:-1]), "manifest__json": whole.read("manifest.json")}
+    archive(tmp_path / "log.ep", **kept)
+    assert "its manifest counts 24 results, and 23 are in it" in refusal("edsl", "log.ep", tmp_path)
 
 
 def test_read_log_with_a_pickle_in_its_archive_executes_nothing(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.lm.base import ModelError
+from markedness.lm.batch_logs import batch_requests, unanswered
 from markedness.lm.config import CorpusSource
 from markedness.lm.corpus_files import matching, read_cells
 from markedness.lm.log_rows import together
-from markedness.lm.logs import batch_requests, read_log, unanswered
+from markedness.lm.logs import read_log
 from markedness.lm.mapping import Sources, spellings, unused_codes
 from markedness.lm.paths import fields, with_paths
 from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, composed, group_name

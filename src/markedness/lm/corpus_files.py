@@ -122,6 +122,11 @@ def json_lines(lines: Iterable[str], path: Path, where: str) -> Iterator[dict[st
         yield row
 
 
+def json_rows(content: bytes, path: Path, where: str) -> list[dict[str, Any]]:
+    """The lines of a file in memory, see `json_lines`."""
+    return list(json_lines(content.decode("utf-8-sig").split("\n"), path, where))
+
+
 def json_value(text: str | bytes) -> Any:
     """JSON with its numbers as they are written; ValueError where it is none."""
     try:

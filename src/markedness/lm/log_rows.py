@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
@@ -63,6 +65,11 @@ def mapping(cell: object) -> Row:
 def items(cell: object) -> list[Any]:
     """A list of a log; an empty one where it has something else."""
     return cell if isinstance(cell, list) else []
+
+
+def digest(cell: object) -> str:
+    """Of what a line of JSON holds."""
+    return hashlib.sha256(json.dumps(cell, sort_keys=True).encode()).hexdigest()
 
 
 # ---------------------------------------------------------------- several logs
