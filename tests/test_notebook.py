@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -114,6 +115,7 @@ BAD: list[tuple[pd.DataFrame, dict[str, Any], str]] = [
     (answers(), {"text": "said"}, "text: the frame has no column 'said'; it has answer, race, name"),
     (answers(), {"cue": "situation"}, "cue: the frame has no column 'situation'; it has answer, race, name"),
     (answers().head(0), {}, "the frame has no rows; give it one row a text"),
+    (answers(race=["a/b", "White"] * 4), {}, "; rename it in the frame, for example with df.replace"),
     (answers(race="White"), {}, "groups: the column 'race' has one group only (White); a comparison needs two"),
     (answers(race=None), {}, "groups: the column 'race' has one group only (none); a comparison needs two"),
     (answers(answer=[["a"], *"bcdabcd"]), {}, "text: row 1 of the column 'answer' holds a list; write one text a cell"),
@@ -166,6 +168,33 @@ def test_a_missing_text_is_refused_with_what_an_empty_one_becomes_in_this_audit(
         variety(df)
     with pytest.raises(NotebookError, match=r"which is counted as missing by group$"):
         markedness.marked_words(df, "answer", "race", "White")
+
+
+def test_a_missing_score_is_refused_in_words_of_scores() -> None:
+    df = pd.DataFrame({"lp": [-1.0, None], "w": "kind", "g": ["SAE", "AAE"], "p": "T1"})
+    with pytest.raises(NotebookError, match=r"or write '' for a missing score, which is counted as such$"):
+        markedness.matched_guise(df, "lp", "g", "SAE", candidate="w", prompt="p")
+
+
+@pytest.mark.parametrize(
+    ("cell", "remedy"),
+    [(b"a", "df['answer'].str.decode('utf-8')"), ({"a": 1}, "pandas.json_normalize"), (["a"], "df.explode('answer')")],
+)
+def test_a_cell_that_is_no_text_is_refused_with_the_remedy_of_its_type(cell: object, remedy: str) -> None:
+    with pytest.raises(NotebookError, match=re.escape(remedy)):
+        variety(answers(answer=[cell, *"bcdabcd"]))
+
+
+@pytest.mark.parametrize("given", [{"groups": "answer", "unmarked": "a"}, {"name": "answer"}, {"cue": "answer"}])
+def test_a_column_that_is_measured_and_named_for_something_else_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(NotebookError, match=r"^text: the column 'answer' is named for something else as well"):
+        variety(answers(), **given)
+
+
+def test_a_cue_that_is_none_is_refused_and_not_taken_for_names() -> None:
+    labels = pd.DataFrame({"y": [0, 1], "race": ["White", "Black"], "task": "hireable", "pair": "1"})
+    with pytest.raises(NotebookError, match=r"^cue: 'accent' is none; write names or dialect$"):
+        markedness.paired_gaps(labels, "y", "race", "White", task="task", pair="pair", cue="accent")  # type: ignore[arg-type]
 
 
 def test_what_is_no_frame_and_twice_named_columns_are_refused() -> None:

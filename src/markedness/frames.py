@@ -26,6 +26,9 @@ ONE_AXIS = ("guise", "annotation")
 """Audits whose groups are the values of one column."""
 EMPTY = {"homogeneity": "is an answer: all empty ones are one category, as published"}
 """Audit -> what becomes of an empty answer, where it is not missing."""
+MEASURED = ("text", "log_prob", "y")
+"""Our columns that hold what is measured."""
+CUES = ("names", "dialect")
 NESTED = (list, dict, tuple, set, bytes, np.ndarray)
 Groups = str | Sequence[str]
 Unmarked = str | Mapping[str, str]
@@ -110,6 +113,8 @@ def paired_gaps(
     columns = {
         "pair": pair, "vignette": vignette, "name": name, "gender": gender, "iteration": iteration, "valence": valence,
     }  # fmt: skip
+    if cue not in CUES:
+        raise NotebookError(f"cue: {cue!r:.60} is none; write {' or '.join(CUES)}")
     axis = "dialect" if cue == "dialect" else "group"
     return _audited("annotation", df, groups, unmarked, {"task": task, "y": label}, columns, seed, settings, axis)
 
@@ -130,6 +135,7 @@ def _audited(
     if not named or len(set(named)) < len(named) or (len(named) > 1 and audit in ONE_AXIS):
         raise NotebookError(f"groups: name one column{'' if audit in ONE_AXIS else ', or several different ones'}")
     chosen = {**needed, **{ours: theirs for ours, theirs in optional.items() if theirs is not None}}
+    _check_roles(chosen, named)
     empty = EMPTY.get(audit, "is counted as missing by group")
     corpus = pd.DataFrame({ours: _cells(df, theirs, ours, empty) for ours, theirs in chosen.items()})
     values = {column: _cells(df, column, "groups") for column in named}
@@ -138,7 +144,7 @@ def _audited(
         name = axis or _axis_name(column, audit, {*axes, *map(str, named)})
         axes[name] = _axis(column, cells, _unmarked_of(column, named, unmarked))
     if faults := list(axes_faults(axes, audits.spec(audit).corpus)):
-        raise NotebookError(f"groups: {faults[0]}")
+        raise NotebookError(f"groups: {faults[0]}; rename it in the frame, for example with df.replace")
     corpus = corpus.assign(**dict(zip(axes, values.values(), strict=True)))
     block = _settings(settings)
     block["axes"] = {
@@ -174,6 +180,17 @@ def _run(root: Path, audit: str, corpus: pd.DataFrame, content: Mapping[str, Any
     return result_of(result, {name: result.table(name) for name in result.tables}, notes)
 
 
+def _check_roles(chosen: Mapping[str, str], groups: Sequence[str]) -> None:
+    """Refuse a column that is measured and says at the same time of what."""
+    for measured in (ours for ours in MEASURED if ours in chosen):
+        others = [*groups, *(theirs for ours, theirs in chosen.items() if ours != measured)]
+        if chosen[measured] in others:
+            raise NotebookError(
+                f"{'label' if measured == 'y' else measured}: the column '{chosen[measured]}' is named for something "
+                "else as well; name the column that holds what is measured"
+            )
+
+
 def _cells(df: pd.DataFrame, column: str, ours: str, empty: str = "") -> pd.Series:
     """A column as text, "" where it is missing; NotebookError where it is not there or no text.
 
@@ -188,16 +205,21 @@ def _cells(df: pd.DataFrame, column: str, ours: str, empty: str = "") -> pd.Seri
     nested = cells.map(lambda cell: isinstance(cell, NESTED)).to_numpy(dtype=bool)
     if nested.any():
         row = int(nested.argmax())
+        remedy = f"df.explode('{column}') makes a row of each"
+        if isinstance(cells[row], bytes):
+            remedy = f"df['{column}'].str.decode('utf-8') makes texts"
+        elif isinstance(cells[row], dict):
+            remedy = f"pandas.json_normalize(df['{column}']) makes columns"
+        kind = type(cells[row]).__name__
         raise NotebookError(
-            f"{ours}: row {row + 1} of the column '{column}' holds a {type(cells[row]).__name__}; write one text a "
-            f"cell (df.explode('{column}') makes a row of each)"
+            f"{ours}: row {row + 1} of the column '{column}' holds a {kind}; write one text a cell ({remedy})"
         )
     missing = cells.isna().to_numpy(dtype=bool)
     if ours in ("text", "log_prob") and missing.any():
         raise NotebookError(
             f"{ours}: {int(missing.sum()):,} of {len(cells):,} cells of the column '{column}' are missing (first: row "
-            f"{int(missing.argmax()) + 1}); leave these rows out (df.dropna(subset=['{column}'])), or write '' for an "
-            f"empty answer, which {empty}"
+            f"{int(missing.argmax()) + 1}); leave these rows out (df.dropna(subset=['{column}'])), or write '' for "
+            + (f"an empty answer, which {empty}" if ours == "text" else "a missing score, which is counted as such")
         )
     try:
         made = cells.map(str).mask(missing, "").astype("str")
