@@ -6,14 +6,20 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "offered_pins.py"
+from markedness import __version__
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = ROOT / "scripts" / "offered_pins.py"
 
 
 @pytest.fixture
@@ -51,7 +57,7 @@ def test_another_failure_is_what_pip_said(registry: Path) -> None:
 
 
 def test_lowest_versions_are_those_of_the_floors() -> None:
-    root = SCRIPT.parents[1]
+    root = ROOT
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = (root / "constraints-min.txt").read_text(encoding="utf-8").splitlines()
     lowest = dict(line.split("==") for line in lines if not line.startswith("#"))
@@ -64,3 +70,38 @@ def test_lowest_versions_are_those_of_the_floors() -> None:
         assert one.specifier.contains(pinned), f"{one}: {pinned}"
         floors = [Version(each.version) for each in one.specifier if each.operator == ">="]
         assert one.name == "torch" or all(pinned.major == floor.major for floor in floors), f"{one}: {pinned}"
+
+
+@pytest.fixture(scope="module")
+def metadata(tmp_path_factory: pytest.TempPathFactory) -> Message:
+    """What the wheel of this tree says of itself."""
+    builder = pytest.importorskip("hatchling.builders.wheel", reason="skipped: hatchling is not installed")
+    (wheel,) = builder.WheelBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("dist")))
+    with zipfile.ZipFile(wheel) as archive:
+        assert "markedness/py.typed" in archive.namelist()
+        (place,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return message_from_bytes(archive.read(place))
+
+
+@pytest.mark.slow
+def test_metadata_of_the_wheel_is_read_by_every_tool_that_uploads_and_names_each_licence_once(
+    metadata: Message,
+) -> None:
+    assert metadata["Metadata-Version"] == "2.4"  # twine 6, which many publishing actions have, refuses 2.5
+    named = metadata.get_all("Classifier", [])
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert not [one for one in named if one.startswith("License ::")]  # PEP 639: not beside an expression
+    known = pytest.importorskip("trove_classifiers", reason="skipped: trove-classifiers is not installed")
+    assert set(named) <= known.classifiers and "Typing :: Typed" in named
+
+
+@pytest.mark.slow
+def test_version_is_the_same_in_package_citation_and_wheel_and_each_named_python_is_tried_in_ci(
+    metadata: Message,
+) -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert metadata["Version"] == __version__ == citation["version"]
+    assert citation["license"] == metadata["License-Expression"]
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))["jobs"]
+    named = {one.rpartition(" ")[2] for one in metadata.get_all("Classifier", []) if "Python :: 3." in one}
+    assert named == set(jobs["package"]["strategy"]["matrix"]["python"])
