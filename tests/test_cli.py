@@ -130,4 +130,5 @@ def test_results_of_markedness_run_are_not_shown_as_those_of_later_params(tmp_pa
     assert "Of another study" in str(load_study(tmp_path).results["homogeneity", "m"].notes)
     done = RUNNER.invoke(app, ["export", "tables", str(tmp_path / "paper"), "--params", str(path)])
     assert "export: homogeneity: left out: the results of m are older" in done.output, done.output
+    assert done.exit_code == 1 and "nothing to export: " in str(done.exception)
     assert not (tmp_path / "paper" / "homogeneity").exists()

@@ -53,6 +53,7 @@ def test_each_audit_has_its_questions_as_lines_or_says_why_not(tmp_path: Path, m
         assert all(line["metadata"]["prompt_id"] and line["samples"] >= 1 for line in found)
         assert all(bool(line.get("candidates")) for line in found) == (audit == "guise")
         assert (tmp_path / "stimuli" / f"{audit}_task.py").exists() == (audit in SMALL)
+        assert ("no task of Inspect is written: a task asks for texts" in done.output) == (audit not in SMALL)
 
 
 def test_base_model_gets_the_text_to_continue(tmp_path: Path) -> None:
@@ -68,7 +69,10 @@ def test_unknown_audit_is_one_sentence_and_a_folder_alone_still_means_tables(tmp
     done = CliRunner().invoke(app, ["export", "stimuli", "nothing", str(tmp_path / "out"), "--params", file])
     assert "'nothing' is none of the audits" in str(done.exception) and not (tmp_path / "out").exists()
     done = CliRunner().invoke(app, ["export", str(tmp_path / "paper"), "--params", file])
-    assert done.exit_code == 0 and "0 files" in done.output
+    assert done.exit_code == 1 and "no audit of this study has results of now; run 'dvc repro'" in str(done.exception)
+    assert not (tmp_path / "paper").exists()
+    done = CliRunner().invoke(app, ["export", "stimuli", "guise", str(tmp_path / "out"), "--params", file])
+    assert "; add it to audits there" in str(done.exception)
 
 
 ASK = """

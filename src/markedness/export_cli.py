@@ -31,7 +31,7 @@ class _TablesUnlessNamed(TyperGroup):
 
 export_app = typer.Typer(
     cls=_TablesUnlessNamed,
-    help="Tables and figures for a paper, where nothing else is named; questions and records for others.",
+    help="Write tables and figures for a paper (the default), questions for other runners, or records of results.",
 )
 
 
@@ -51,18 +51,20 @@ def tables(
 
 @export_app.command("stimuli")
 def stimuli(
-    audit: Annotated[str, typer.Argument(help="Whose questions.")],
+    audit: Annotated[str, typer.Argument(help="The audit whose questions are written.")],
     folder: Annotated[Path, typer.Argument(help="Where to: <folder>/<audit>.jsonl.")] = Path("stimuli"),
     base: Annotated[bool, typer.Option("--base", help="For a base model: texts to continue, not turns.")] = False,
     params: ParamsFile = DEFAULT,
 ) -> None:
     """Write an audit's questions as JSON Lines and as a task of Inspect; asks nothing."""
+    from markedness.audits import AUDITS
     from markedness.params import ParamsError, load
     from markedness.runners import export_stimuli
 
     loaded = load(params)
     if audit not in loaded.audits:
-        raise ParamsError(f"'{audit}' is none of the audits of {params}: {', '.join(loaded.audits)}")
+        remedy = "; add it to audits there" if audit in AUDITS else ""
+        raise ParamsError(f"'{audit}' is none of the audits of {params}: {', '.join(loaded.audits)}{remedy}")
     export_stimuli(loaded, audit, folder, base)
 
 
@@ -76,17 +78,19 @@ def results(
         Relationship, typer.Option("--relationship", help="Of that organization to the developers of the models.")
     ] = Relationship.other,
     ids: Annotated[
-        list[str] | None, typer.Option("--id", help="MODEL=developer/name, where params.yaml does not say it.")
+        list[str] | None,
+        typer.Option("--id", help="MODEL=developer/name, where params.yaml names no developer; repeat for several."),
     ] = None,
     params: ParamsFile = DEFAULT,
 ) -> None:
-    """Write results as records of the Every Eval Ever schema; controls are no models and have none."""
+    """Write results as records of the Every Eval Ever schema; scripted controls are left out."""
     import time
 
     from markedness import pipeline
     from markedness.cards import count
     from markedness.lm.progress import tell
     from markedness.params import load
+    from markedness.records import AuditError
     from markedness.reporting.records import Evaluator, write_records
 
     loaded = load(params)
@@ -95,4 +99,7 @@ def results(
     made, left_out = write_records(loaded, folder, Evaluator(organization, relationship.value, int(time.time())), given)
     for sentence in left_out:
         tell(f"export: {sentence}")
+    if not made:
+        why = "see above" if left_out else "no model that is asked has results; run 'dvc repro' first"
+        raise AuditError(f"nothing to export: {why}")
     tell(f"export: {count(len(made), 'record')} in {folder}")

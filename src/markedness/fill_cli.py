@@ -11,10 +11,10 @@ from markedness.options import DEFAULT, ParamsFile
 
 def fill_command(
     model: Annotated[
-        list[str] | None, typer.Option("--model", help="A key of models, again for several; run when left out.")
+        list[str] | None, typer.Option("--model", help="A key of models; repeat for several. Default: all of run.")
     ] = None,
     audit: Annotated[
-        list[str] | None, typer.Option("--audit", help="An audit, again for several; all of params.yaml by default.")
+        list[str] | None, typer.Option("--audit", help="An audit; repeat for several. Default: all of audits.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report requests, tokens and cost; ask nothing.")] = False,
     params: ParamsFile = DEFAULT,

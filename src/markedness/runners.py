@@ -77,7 +77,10 @@ def export_stimuli(params: Params, audit: str, folder: Path, base: bool = False,
     say(f"{written[0]}: {len(lines):,} questions, {sum(prompt.samples for prompt in prompts):,} answers wanted")
     asked = {(prompt.sampling, prompt.samples) for prompt in prompts}
     if spec.corpus.required != ("text",) or len(asked) != 1:
-        say(f"{audit}: no task of Inspect is written, as more than texts asked for in one way are needed")
+        say(
+            f"{audit}: no task of Inspect is written: a task asks for texts, all with the same sampling; ask the "
+            f"questions of {written[0]} with a script of your own"
+        )
         return written
     sampling, samples = asked.pop()
     written.append(folder / f"{audit}_task.py")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,19 @@ def test_every_record_is_valid_and_says_what_was_not_measured(study: Path) -> No
     assert "no sentiment word list for German" in more["not measured: sentiment.mean"]
     assert "12 texts were left out." in more.values() and more["seed"] == "7"
     assert record["evaluation_results"][0]["generation_config"]["generation_args"]["temperature"] == 0.7
+
+
+def test_an_export_without_any_record_says_why_and_fails(study: Path) -> None:
+    shutil.rmtree(Store(study).results("personas", "served"))
+    arguments = ["export", "results", str(study / "out"), "--organization", "A", "--params", str(study / "params.yaml")]
+    done = CliRunner().invoke(app, arguments)
+    assert "local: no record: params.yaml does not say whose model it is" in done.output
+    assert done.exit_code == 1 and str(done.exception) == "nothing to export: see above"
+    done = CliRunner().invoke(app, [*arguments, "--id", "local=a/b"])
+    assert done.exit_code == 0 and "1 record in" in done.output
+    shutil.rmtree(Store(study).results("personas", "local"))
+    done = CliRunner().invoke(app, [*arguments, "--id", "local=a/b"])
+    assert "no model that is asked has results; run 'dvc repro' first" in str(done.exception)
 
 
 def test_a_model_without_a_developer_is_named_by_hand_and_a_second_export_writes_the_same_files(study: Path) -> None:

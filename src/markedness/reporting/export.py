@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from markedness.cards import words
+from markedness.records import AuditError
 from markedness.reporting.figures import pdf
 from markedness.reporting.render import shown
 from markedness.reporting.results import Result
@@ -21,7 +22,15 @@ _LATEX = {
 
 
 def export(store: Store, results: list[Result], folder: Path) -> int:
-    """Write every table as .tex and .md and every figure as .pdf and .svg; return how many files."""
+    """Write every table as .tex and .md and every figure as .pdf and .svg; return how many files.
+
+    Raises
+    ------
+    AuditError
+        When there is no result.
+    """
+    if not results:
+        raise AuditError("nothing to export: no audit of this study has results of now; run 'dvc repro' first")
     made = 0
     for result in results:
         place = folder / result.audit / result.model

@@ -78,7 +78,10 @@ def write_records(
         When an id is not of the form ``developer/model``, or is that of no model.
     """
     if unknown := [name for name in ids if name not in params.models]:
-        raise AuditError(f"--id {unknown[0]}: is no key of models; known: {', '.join(params.models)}")
+        raise AuditError(
+            f"--id {unknown[0]}: is no key of models; known: {', '.join(params.models)}; write "
+            "--id MODEL=developer/name"
+        )
     for name, given in ids.items():
         if not _is_id(given):
             raise AuditError(f"--id {name}={given}: expected developer/model, as google/gemma-3-270m")
