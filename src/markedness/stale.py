@@ -5,9 +5,10 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -147,9 +148,11 @@ def _by_dvc(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[st
     from dvc.repo import Repo
 
     try:
-        with Repo(str(params.root)) as repo:
-            named = {stage.addressing.rpartition(":")[2] for stage in repo.index.stages}
-            status = {name: _changes(repo, f"{params.root / 'dvc.yaml'}:{name}") for name in targets if name in named}
+        with Repo(str(params.root)) as repo, repo.lock:
+            graph = repo.index.graph
+            named = {stage.addressing.rpartition(":")[2]: stage for stage in graph}
+            entries = cache(lambda stage: stage.status())  # not `repo.status`, which reads dvc.yaml for each target
+            status = {name: _changes(graph, named[name], entries) for name in targets if name in named}
     except DvcException as error:
         return dict.fromkeys(targets.values(), f"DVC cannot tell: {' '.join(str(error).split())}")
     found = {targets[name]: changed[0] for name, changed in status.items() if changed}
@@ -177,9 +180,12 @@ def noted(params: Params, results: dict[tuple[str, str], Result]) -> dict[tuple[
     return found
 
 
-def _changes(repo: Any, target: str) -> list[str]:
-    status = repo.status(targets=[target], with_deps=True)
-    found = [(stage.rpartition(":")[2], what) for stage, entries in status.items() for what in _changed(entries)]
+def _changes(graph: Any, target: Any, entries: Callable[[Any], Mapping[str, Collection[Any]]]) -> list[str]:
+    """What differs of a stage and of those that it depends on."""
+    from networkx import descendants
+
+    said = [item for stage in {target, *descendants(graph, target)} for item in entries(stage).items()]
+    found = [(stage.rpartition(":")[2], what) for stage, of_stage in said for what in _changed(of_stage)]
     return [f"{stage}: {what}" for stage, what in sorted(found) if stage != SETTINGS]
 
 
