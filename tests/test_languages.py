@@ -301,6 +301,7 @@ def test_german_study_runs_to_its_card_which_says_what_is_not_measured(tmp_path:
         "Asked in German. The prompts are translations", "no sentiment word list for German",
         "no lexicon for German", "no sentence embeddings for German", "no regard scorer for German",
         "no toxicity scorer for German", "are not in German",
+        "Refusals are recognised by German phrases", "which no data checked, and by the English ones",
     ):  # fmt: skip
         assert said in card, said
     found = json.loads((folder / "results/knowledge/control-planted/metrics.json").read_text(encoding="utf-8"))

@@ -32,6 +32,7 @@ from markedness.records import (
 from markedness.results import Evaluation, metrics, not_estimated, score_table, with_missing
 from markedness.store import FolderStimuli, Store
 from markedness.text.languages import COLUMN, ENGLISH, language_name, language_of
+from markedness.text.refusals import RECOGNISED
 
 
 def clean(params: Params, audit: str, model: str, say: Report = tell) -> None:
@@ -95,8 +96,14 @@ def _in_language(
         return made
     name = language_name(stimuli.language)
     said = f"The texts are measured as {name}." if given else f"Asked in {name}. {stimuli.provenance().get('note', '')}"
+    notes = [said.strip()]
+    if stimuli.language in RECOGNISED:  # of another one the audit itself says that they are not measured
+        notes.append(
+            f"Refusals are recognised by {name} phrases of this project's own, which no data checked, and by the "
+            "English ones."
+        )
     rows = made.tables[table].assign(**{COLUMN: stimuli.language})
-    return replace(made, tables={**made.tables, table: rows}, notes=[said.strip(), *made.notes])
+    return replace(made, tables={**made.tables, table: rows}, notes=[*notes, *made.notes])
 
 
 def _own_files(folder: Path) -> list[str]:
