@@ -66,12 +66,13 @@ def dialect_features(text: str) -> None:
 
 
 def triples(text: str) -> None:
-    from markedness.audits.knowledge.design.triples import fold, read_judgment, read_list, read_triples
+    from markedness.audits.knowledge.design.triples import fold, read_judgment, read_list, read_rating, read_triples
 
     rows = [one_row(text, subject="Old Sailors", invalid_words="This", predicate=given) for given in (None, "love it")]
     read_triples(pd.concat(rows, ignore_index=True))
     read_list(text)
     read_judgment(text)
+    read_rating(text)
     fold(text)
 
 
@@ -227,8 +228,8 @@ READERS = {
         triples,
         (f"{_TRIPLES}:_ANSWER", f"{_TRIPLES}:_NEXT", f"{_TRIPLES}:_SENTENCE_END", f"{_TRIPLES}:_BULLET",
          f"{_TRIPLES}:_triple", *[f"{_TRIPLES}:_without_echo"] * 2, f"{_TRIPLES}:read_list",
-         f"{_TRIPLES}:_LABEL", f"{_TRIPLES}:_NEGATION", f"{_TRIPLES}:_CLAUSE_END"),
-        ("not negative ", "rather than ", "Q: Old Sailors # love A: the sea.", "but, Old Sailors # ", " and ", '." '),
+         f"{_TRIPLES}:_LABEL", f"{_TRIPLES}:_RATING", f"{_TRIPLES}:_NEGATION", f"{_TRIPLES}:_CLAUSE_END"),
+        ("3 of 4, ", "not negative ", "rather than ", "Q: Old Sailors # love A: the sea.", "but, Old Sailors # ", " and ", '." '),
     ),
     "echoed predicate": Reader(echoed_predicate, units=FEW),
     "dialect features": Reader(
@@ -274,7 +275,8 @@ READERS = {
 
 ELSEWHERE = {
     "reporting/records.py:_ID": "names of models in params and options; one class of signs a part",
-    "scaffold.py:new_audit": "the name given to markedness init",
+    "scaffold.py:_new_package": "the name given to markedness init",
+    "lm/logs.py:_FURTHER": "messages of the reader of Inspect's logs; one literal and a run of characters that are no space",
     "studies.py:pipeline": "dvc.yaml of the package",
     "literature/numbers.py:OVER_ROWS": "data/published/numbers.csv",
     "literature/personas.py:_resilient": "names of groups",

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
 
 from markedness.audits.guise.estimators.sampling import VERB
 from markedness.audits.guise.estimators.tables import Row
@@ -22,6 +21,12 @@ LEAST_EXPECTED = 5.0
 N_DRAWS = 999
 
 
+def _upper_tail(chi2: float, df: float) -> float:
+    from scipy.stats import chi2 as distribution
+
+    return float(distribution.sf(chi2, df))
+
+
 def published_two_counts(count: float, count_reference: float, n: int, n_reference: int) -> tuple[float, float]:
     """Chi-square (df 1) of two counts against shares proportional to the numbers of texts, and its p.
 
@@ -33,7 +38,7 @@ def published_two_counts(count: float, count_reference: float, n: int, n_referen
         return NAN, NAN
     expected = total * np.array([n, n_reference]) / (n + n_reference)
     chi2 = float((np.square(np.array([count, count_reference]) - expected) / expected).sum())
-    return chi2, float(stats.chi2.sf(chi2, 1)) if expected.min() >= LEAST_EXPECTED else NAN
+    return chi2, _upper_tail(chi2, 1) if expected.min() >= LEAST_EXPECTED else NAN
 
 
 def _sides(texts: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -161,7 +166,7 @@ def _topics(both: pd.DataFrame, n_marked: int, rng: np.random.Generator) -> Iter
         p = _exchanged(both, codes, marked, rng)
         # Cochran (1954): at most a fifth of the cells below 5, none below 1
         thin = (expected < LEAST_EXPECTED).mean() > 0.2 or expected.min() < 1
-        p_published = NAN if thin else float(stats.chi2.sf(chi2, df))
+        p_published = NAN if thin else _upper_tail(chi2, df)
         why = f"p_published is missing: too few texts for {len(names)} topics" if thin else ""
     yield {
         "topic": "all", "count": table[0].sum(), "count_reference": table[1].sum(), "chi2": chi2, "df": df,
