@@ -229,7 +229,8 @@ READERS = {
         (f"{_TRIPLES}:_ANSWER", f"{_TRIPLES}:_NEXT", f"{_TRIPLES}:_SENTENCE_END", f"{_TRIPLES}:_BULLET",
          f"{_TRIPLES}:_triple", *[f"{_TRIPLES}:_without_echo"] * 2, f"{_TRIPLES}:read_list",
          f"{_TRIPLES}:_LABEL", f"{_TRIPLES}:_RATING", f"{_TRIPLES}:_NEGATION", f"{_TRIPLES}:_CLAUSE_END"),
-        ("3 of 4, ", "not negative ", "rather than ", "Q: Old Sailors # love A: the sea.", "but, Old Sailors # ", " and ", '." '),
+        ("3 of 4, ", "not negative ", "rather than ",
+         "Q: Old Sailors # love A: the sea.", "but, Old Sailors # ", " and ", '." '),
     ),
     "echoed predicate": Reader(echoed_predicate, units=FEW),
     "dialect features": Reader(
@@ -276,7 +277,7 @@ READERS = {
 ELSEWHERE = {
     "reporting/records.py:_ID": "names of models in params and options; one class of signs a part",
     "scaffold.py:_new_package": "the name given to markedness init",
-    "lm/logs.py:_FURTHER": "messages of the reader of Inspect's logs; one literal and a run of characters that are no space",
+    "lm/logs.py:_FURTHER": "messages of pydantic; a literal and a run of characters that are no space",
     "studies.py:pipeline": "dvc.yaml of the package",
     "literature/numbers.py:OVER_ROWS": "data/published/numbers.csv",
     "literature/personas.py:_resilient": "names of groups",
