@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from markedness.audits.guise.more_figures import DECISIONS, more_charts
+from markedness.audits.guise.estimators.supplement_figures import DECISIONS, supplement_charts
 
 if TYPE_CHECKING:
     from altair import TopLevelMixin
@@ -25,7 +25,7 @@ def charts(tables: Mapping[str, pd.DataFrame], confidence_level: float) -> dict[
         "prestige": _prestige(tables["employability"], tables["employability_tests"]),
         "decisions": _decisions(tables["decisions"]),
         "features": _features(tables["features"], confidence_level),
-        **more_charts(tables, confidence_level),
+        **supplement_charts(tables, confidence_level),
     }
     return {name: chart for name, chart in made.items() if chart is not None}
 

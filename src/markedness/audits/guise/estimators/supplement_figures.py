@@ -20,7 +20,7 @@ _TOTAL = "all features"
 _WIDTH = 320
 
 
-def more_charts(tables: Mapping[str, pd.DataFrame], confidence_level: float) -> dict[str, TopLevelMixin | None]:
+def supplement_charts(tables: Mapping[str, pd.DataFrame], confidence_level: float) -> dict[str, TopLevelMixin | None]:
     """Name -> chart; None where its table has nothing to show."""
     return {
         "correlations": _correlations(tables["correlations"]),
