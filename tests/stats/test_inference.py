@@ -60,6 +60,30 @@ def test_spread_of_crossed_factors_is_by_inclusion_and_exclusion_and_never_below
     assert constant.standard_error >= spread(mean_leave_out(values * 0 + 0.0), {"row": row}).standard_error
 
 
+def test_spread_of_one_partition_under_three_names_has_its_degrees_of_freedom_in_any_order() -> None:
+    values, group = np.random.default_rng(3).normal(size=40), np.repeat(["a", "b", "c", "d"], 10)
+    alone = spread(mean_leave_out(values), {"name": np.arange(40)}, group)
+    for seed in range(20):
+        order = np.random.default_rng(seed).permutation(40)
+        units = np.arange(40)[order]
+        found = spread(mean_leave_out(values[order]), {"name": units, "text": units, "other": units}, group[order])
+        # By inclusion and exclusion 3 v - 3 v + v = v, but for rounding, which must not choose the degrees of freedom.
+        assert (found.standard_error, found.df) == pytest.approx((alone.standard_error, alone.df))
+
+
+def test_spread_where_clusters_are_in_several_groups_does_not_depend_on_the_order_of_the_rows() -> None:
+    rng = np.random.default_rng(4)
+    values, group = rng.normal(size=60), np.repeat([0, 1, 2], [30, 20, 10])
+    # Two clusters of each group, one of groups 0 and 1 and one of 1 and 2: these two are alone in their strata.
+    cluster = np.concatenate([np.repeat([0, 1, 6], 10), np.repeat([6, 2, 3, 7], 5), np.repeat([7, 4, 5], [4, 3, 3])])
+    found = []
+    for seed in range(20):
+        order = np.random.default_rng(seed).permutation(60)
+        made = spread(mean_leave_out(values[order]), {"text": cluster[order]}, group[order], min_clusters=2)
+        found.append((made.standard_error, made.df))
+    assert np.ptp(np.array(found), axis=0) == pytest.approx(0, abs=1e-9)
+
+
 def test_strata_take_out_what_the_design_fixes() -> None:
     prompt = np.repeat([0, 1], 10)
     values = np.where(prompt == 0, 0.0, 100.0) + np.tile(np.arange(10.0), 2)

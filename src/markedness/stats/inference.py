@@ -252,7 +252,7 @@ def spread(
                 shared += (-1) ** (n_crossed + 1) * variance_shared
         influences[CROSSED] = {CROSSED: shared}
         multiway = shared + sum(v for v, _ in one_way.values())
-        if multiway > variance:
+        if multiway > variance * (1 + 1e-9):  # equal where factors are one partition, but for rounding
             below = sum(v**2 / d for v, d in one_way.values() if d > 0)
             variance, df = multiway, min(multiway**2 / below, max(d for _, d in one_way.values()))
     return Spread(
@@ -427,7 +427,7 @@ def _jackknife(
         own = np.flatnonzero((strata == stratum) & np.isfinite(values))
         if (n := len(own)) < 2:
             continue
-        total = int(largest[own[0]])
+        total = int(largest[own].max())  # of clusters taken together the same in any order of the rows
         factor = math.sqrt(n / (n - 1)) * (total - 1) / total
         influence[own] = (values[own].mean() - values[own]) * factor
         parts.append((float(np.square(influence[own]).sum()), effective(sizes[own]) - 1))
