@@ -133,3 +133,8 @@ def test_words_of_authors_who_write_about_both_groups_are_theirs_and_not_the_gro
     assert all(set(one.clusters) == {"cluster"} and "one cluster of texts" in one.method for one in blind)
     for seed in range(3):
         assert topics or by_authors(seed, 2)["jsd.excess"].p <= 0.01
+
+
+def test_refusals_difference_of_few_draws_says_the_smallest_p_that_they_can_give() -> None:
+    found = {score.key: score for score in runs("texts_vary", 1)[0].values()}
+    assert found["refusals.difference"].smallest_p == pytest.approx(1 / 100)  # 99 draws

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,9 +54,7 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
         null = Null()
     else:
         null = exchange_test(observed, _draws(exchange, by_unit, copies, signs, rng), most, False, exchange.smallest_p)
-    excess = Null(
-        null.p, null.mean - null.mean, null.low - null.mean, null.high - null.mean, null.n, null.smallest_p, null.sd
-    )
+    excess = replace(null, mean=null.mean - null.mean, low=null.low - null.mean, high=null.high - null.mean)
     made = claim(
         _KEY, observed - null.mean, units.spread(_influences(grouping, units, by_unit, pairs, differences)), excess,
         family=family,
