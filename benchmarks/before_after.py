@@ -1017,7 +1017,8 @@ def main() -> None:
     for name, folder in (("before", chosen.old), ("after", HERE)):
         told = ["--old", str(chosen.old), "--keep", str(chosen.keep), "--side", name, "--only", *chosen.only]
         told += ["--worlds", str(chosen.worlds)] if chosen.worlds else []
-        environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
+        paths = [str(folder / "src"), os.environ.get("PYTHONPATH", "")]  # further packages of the earlier version
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         subprocess.run([sys.executable, __file__, *told], env=environment, check=True)
     print("\n".join(page(chosen.keep)))
 
