@@ -16,7 +16,7 @@ import yaml
 from tests.documents import AXES, BLOCK, NOT_RUN, PAGES, Block, Study, blocks, merged, small
 from tests.servers.openai_server import Server
 
-from markedness.scaffold import new_audit
+from markedness.scaffold import new_audit, new_backend
 
 ROOT = Path(__file__).parents[1]
 
@@ -92,12 +92,15 @@ def test_every_block_names_its_language_and_every_excluded_line_is_still_there()
     assert set(NOT_RUN) <= lines
 
 
-def test_entry_point_of_the_tutorial_is_that_of_the_generated_audit(tmp_path: Path) -> None:
-    written = next(block for page in PAGES for block in blocks(page) if block.language == "toml")
-    points = tomllib.loads(written.text)["project"]["entry-points"]
+def test_entry_points_of_the_tutorials_are_those_of_the_generated_packages(tmp_path: Path) -> None:
+    written = [block.text for page in PAGES for block in blocks(page) if block.language == "toml"]
     new_audit("coin", tmp_path / "coin")
-    generated = tomllib.loads((tmp_path / "coin" / "pyproject.toml").read_text(encoding="utf-8"))
-    assert points == generated["project"]["entry-points"]
+    new_backend("vendor", tmp_path / "vendor")
+    generated = [(tmp_path / name / "pyproject.toml").read_text(encoding="utf-8") for name in ("coin", "vendor")]
+    in_tutorials, in_packages = (
+        [tomllib.loads(text)["project"]["entry-points"] for text in texts] for texts in (written, generated)
+    )
+    assert sorted(in_tutorials, key=str) == sorted(in_packages, key=str)
     for page in PAGES:  # a block by indentation alone would not be run
         outside = BLOCK.sub("", page.read_text(encoding="utf-8"))
         assert not re.search(r"\n\n {4,}(markedness|dvc|git|make|models:)", outside), page
