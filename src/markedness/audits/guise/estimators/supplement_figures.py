@@ -75,7 +75,7 @@ def _ranks(table: pd.DataFrame, tests: pd.DataFrame) -> Any:
         parts.append(people.assign(rank=people["human_rank"], source="people"))
     shown = pd.concat(parts)
     base = alt.Chart(shown).encode(
-        x=alt.X("rank:Q", title="Rank of the adjective (1: most associated)", scale=alt.Scale(nice=False)),
+        x=alt.X("rank:Q", title="Rank (1: most associated)", scale=alt.Scale(nice=False)),
         y=alt.Y("favorability:Q", title="Favourability (-2 to 2)", scale=alt.Scale(domain=[-2, 2])),
         color=alt.Color("source:N", title=None, legend=None),
     )
@@ -143,7 +143,7 @@ def _increase(table: pd.DataFrame) -> Any:
     base = alt.Chart(rows).encode(
         y=alt.Y("named:N", title=None), yOffset="group:N", color=alt.Color("group:N", title="Guise")
     )
-    percent, said = alt.Axis(format="+%"), "Relative increase of detrimental decisions"
+    percent, said = alt.Axis(format="+%"), "Relative increase"
     points = base.mark_point(filled=True).encode(
         x=alt.X("increase_mean:Q", title=said, axis=percent),
         tooltip=["named", "group", "reference", "rule", "increase_mean", "increase_error_published", "increase_cells",
