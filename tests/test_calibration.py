@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from markedness import audits, calibration
+from markedness import audits, calibration, whole_runs
 from markedness.audits.base import World
 from markedness.calibration import COLUMNS, Cell, calibrate, judged
 from markedness.cli import app
 from markedness.records import AuditError
+from markedness.results import Score
 
 WORLD = World("toy", "Nothing depends on the group.", lambda rng: {}, false=("gap.marked",), planted=("gap.real",))
 
@@ -140,3 +142,38 @@ def test_worlds_take_their_numbers_from_the_sizes_and_the_stimuli() -> None:
 def test_cells_of_a_size_that_is_none_are_refused() -> None:
     with pytest.raises(AuditError, match="'large' is not a size; one of quick, standard, paper"):
         calibration.cells(["homogeneity"], "large")
+
+
+def test_chosen_takes_the_first_world_of_each_kind_then_the_second() -> None:
+    runs = whole_runs.chosen(["homogeneity"], "quick", 8)
+    kinds = [cell.world.name for cell in calibration.cells(["homogeneity"], "quick")]
+    assert [(run.world, run.index) for run in runs] == [
+        *((kind, 0) for kind in kinds),
+        *((kind, 1) for kind in kinds[:2]),
+    ]
+
+
+def test_whole_runs_of_homogeneity_give_the_scores_of_the_features(tmp_path: Path) -> None:
+    table = whole_runs.whole_runs(whole_runs.chosen(["homogeneity"], "quick", 2), tmp_path, workers=1)
+    assert table["estimate"].notna().all() and table["differs"].eq("").all()
+    text = whole_runs.page(table, "quick")
+    assert "| pd_difference.marked | 2 | 2 |" in text and "held" in text
+
+
+def test_compared_scores_that_are_not_the_same_say_what_differs() -> None:
+    one = Score("gap.x", 0.5, 0.1, 0.9, p=0.02, n=10, clusters={"name": 8})
+    other = replace(one, estimate=0.6, n=9, clusters={"name": 7}, p=0.03)
+    assert whole_runs.compared(one, [one], one)["differs"] == ""
+    assert whole_runs.compared(one, [one], other)["differs"] == "estimate, n, clusters, p"
+    # An exchange of 999 draws: at p = .02 two draws differ by 4 x sqrt(2 x .02 x .98 / 1000) = .025 at most.
+    drawn = replace(one, smallest_p=0.001)
+    assert whole_runs.compared(drawn, [drawn], replace(drawn, p=0.03))["differs"] == ""
+    assert whole_runs.compared(drawn, [drawn], replace(drawn, p=0.06))["differs"] == "p"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("audit", ["annotation", "guise", "knowledge", "personas"])
+def test_a_whole_run_gives_the_scores_of_the_features(audit: str) -> None:
+    rows = whole_runs.measured(whole_runs.chosen([audit], "quick", 1)[0])
+    assert [row["key"] for row in rows if row["differs"] and not row["why"]] == []
+    assert len([row for row in rows if not row["why"] and not np.isnan(row["estimate"])]) >= 3

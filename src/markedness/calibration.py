@@ -52,6 +52,11 @@ class Cell:
         """Scores that are looked at."""
         return {*audits.spec(self.audit).headline, *self.world.false, *self.world.planted}
 
+    def generator(self, index: int) -> np.random.Generator:
+        """That of one world: draws its features, then what its Scores exchange."""
+        label = f"{self.audit}/{self.world.name}" + ("" if self.size == "quick" else f"/{self.size}")
+        return np.random.default_rng([SEED, zlib.crc32(label.encode()), index])
+
 
 def cells(names: Sequence[str], size: str) -> list[Cell]:
     """The worlds of these audits at one size."""
@@ -70,12 +75,11 @@ def draw(audit: str, world: str, size: str, pair: int) -> list[tuple[object, ...
     if spec.worlds is None or spec.scores is None:
         raise ValueError(f"the audit '{audit}' has no worlds and scores to calibrate; see AuditSpec")
     cell = Cell(audit, next(one for one in spec.worlds(size) if one.name == world), size)
-    label = f"{audit}/{world}" if size == "quick" else f"{audit}/{world}/{size}"
     params = spec.params("evaluate")(**cell.world.params)
     rows: list[tuple[object, ...]] = []
     both = []
     for index in (2 * pair, 2 * pair + 1):
-        rng = np.random.default_rng([SEED, zlib.crc32(label.encode()), index])
+        rng = cell.generator(index)
         scores = {score.key: score for score in spec.scores(cell.world.draw(rng), params, rng)}
         rows += [_row(audit, world, index, "score", scores[key]) for key in sorted(cell.keys & scores.keys())]
         both.append(scores)
@@ -170,17 +174,18 @@ def _binomial(hits: int, n: int, share: float, alternative: str) -> float:
 
 
 def calibrate(
-    names: Sequence[str], size: str, folder: Path, worlds: int = WORLDS, new_worlds: int = AGAIN
-) -> pd.DataFrame:
+    names: Sequence[str], size: str, folder: Path, worlds: int = WORLDS, new_worlds: int = AGAIN,
+    workers: int | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """`judged` of all cells; flagged ones are drawn once more with ``new_worlds``, and that counts."""
     every = cells(names, size)
-    table = judged(run(every, worlds, folder))
+    table = judged(run(every, worlds, folder, workers=workers))
     if table.empty or not table["flagged"].any():
         return table.assign(again=False)
     again = table.loc[table["flagged"], KEYS]
     named = set(zip(again["audit"], again["world"], strict=True))
     repeated = [cell for cell in every if (cell.audit, cell.world.name) in named]
-    second = judged(run(repeated, new_worlds, folder, first=worlds))
+    second = judged(run(repeated, new_worlds, folder, first=worlds, workers=workers))
     both = [table[~table["flagged"]].assign(again=False), second.merge(again, on=KEYS).assign(again=True)]
     return pd.concat(both, ignore_index=True).sort_values(KEYS).reset_index(drop=True)
 

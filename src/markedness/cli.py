@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from markedness.audits import AUDITS, STAGES
+from markedness.calibrate_cli import calibrate_command
 from markedness.export_cli import export_app
 from markedness.fill_cli import fill_command
 from markedness.gate_cli import gate
@@ -57,6 +58,7 @@ app.add_typer(scorers_app, name="scorers")
 app.command("downstream")(downstream)
 app.add_typer(ledger_app, name="ledger")
 app.command("plan")(plan_command)
+app.command("calibrate")(calibrate_command)
 app.command("fill")(fill_command)
 
 Audit = Annotated[str, typer.Argument(help=f"One of {', '.join(AUDITS)}.", show_default=False)]
@@ -304,34 +306,6 @@ def literature(
         Store(loaded.root).write_bytes(page, lit.page(loaded.root, made).encode("utf-8"))
     if failed:
         raise AuditError(f"{failed} studies could not be run; 'markedness corpora get' fetches their data")
-
-
-@app.command()
-def calibrate(
-    audit: Annotated[list[str] | None, typer.Option(help="Only this audit; may be repeated.")] = None,
-    size: Annotated[str, typer.Option(help="Worlds of a study of this size: quick, standard or paper.")] = "quick",
-    worlds: Annotated[int, typer.Option(min=2, help="Worlds of each cell.")] = 400,
-    again: Annotated[int, typer.Option(min=2, help="New worlds of a cell that does not hold; these count.")] = 2000,
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/calibration.md"),
-    keep: Annotated[Path, typer.Option(help="Where drawn worlds are kept: a stopped run goes on.")] = Path(
-        ".markedness/calibration"
-    ),
-) -> None:
-    """Draw worlds of known truth; count effects found that are not there, and intervals that hold."""
-    from markedness import calibration
-    from markedness.audits import spec
-    from markedness.files import write_file
-
-    names = [spec(name).name for name in audit or AUDITS]
-    table = calibration.calibrate(names, size, keep / size, worlds, again)
-    if table.empty:
-        raise AuditError(f"none of {', '.join(names)} has worlds of size '{size}'")
-    about = {(cell.audit, cell.world.name): cell.world.about for cell in calibration.cells(names, size)}
-    write_file(out, calibration.page(table, about, size))
-    table.to_csv(keep / f"{size}.csv", index=False)
-    flagged = int(table["flagged"].sum())
-    tell(f"calibrate: {len(table)} cells, {flagged} not held, in {out}")
-    raise typer.Exit(1 if flagged else 0)
 
 
 def main() -> None:

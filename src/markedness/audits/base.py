@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, resources
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -54,6 +55,7 @@ Evaluate = Callable[[FeatureTables, Strict, np.random.Generator], Evaluation]
 CompleteCorpus = Callable[[pd.DataFrame, Stimuli, Strict], pd.DataFrame]
 Scores = Callable[[FeatureTables, Strict, np.random.Generator], Sequence[Score]]
 Worlds = Callable[[str], "Sequence[World]"]
+AsCorpus = Callable[[FeatureTables, Path], "WorldCorpus"]
 Comparable = Callable[[Mapping[str, FeatureTables]], dict[str, FeatureTables]]
 Across = Callable[[Mapping[str, FeatureTables], pd.DataFrame, Strict], dict[str, pd.DataFrame]]
 ResultTables = Callable[[str], pd.DataFrame]
@@ -82,6 +84,20 @@ class World:
     anew here (guise: over verbs, not over attributes): whether it covers the mean over the worlds is not asked."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Evaluate params that differ from the default study."""
+
+
+@dataclass(frozen=True)
+class WorldCorpus:
+    """The features of a world as a model or corpus would deliver them: what a whole run of calibrate reads."""
+
+    rows: pd.DataFrame
+    """Of a corpus (``backend: corpus``), with its cluster columns."""
+    features: FeatureTables
+    """What featurize has to make of the rows: the features of the world, but for values that no text can carry."""
+    block: Mapping[str, Any] = field(default_factory=dict)
+    """The audit's block in params.yaml."""
+    not_compared: Mapping[str, str] = field(default_factory=dict)
+    """Headline keys that a run cannot have from the world -> why."""
 
 
 EXAMPLE_COLUMNS = ("group", "prompt", "text", "note")
@@ -140,6 +156,9 @@ class AuditSpec:
     """The Scores alone, made by `markedness.stats.inference`, without tables: what compare and calibrate ask for."""
     worlds_ref: str | None = None
     """Worlds of known truth of a size of study, for calibrate; those of one size have names of their own."""
+    as_corpus_ref: str | None = None
+    """A world's features, and the folder of a study -> `WorldCorpus`; writes further files that the block names into
+    the folder."""
     comparable_ref: str | None = None
     """Features of several models, kept to what all of them answered."""
     featurize_scored_ref: str | None = None
@@ -223,6 +242,11 @@ class AuditSpec:
     def worlds(self) -> Worlds | None:
         """See ``worlds_ref``."""
         return cast("Worlds | None", self._optional(self.worlds_ref))
+
+    @property
+    def as_corpus(self) -> AsCorpus | None:
+        """See ``as_corpus_ref``."""
+        return cast("AsCorpus | None", self._optional(self.as_corpus_ref))
 
     @property
     def comparable(self) -> Comparable | None:

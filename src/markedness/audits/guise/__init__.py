@@ -65,6 +65,7 @@ SPEC = AuditSpec(
     complete_corpus_ref="generate:complete_corpus",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
+    as_corpus_ref="as_corpus:as_corpus",
     examples_ref="examples:examples",
     english_only="its texts are in two dialects of English, and its attributes and occupations were rated in English",
     has_sizes=True,

@@ -44,6 +44,7 @@ SPEC = AuditSpec(
     complete_corpus_ref="generate:complete_corpus",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
+    as_corpus_ref="as_corpus:as_corpus",
     examples_ref="examples:examples",
     english_only="",
     has_sizes=True,

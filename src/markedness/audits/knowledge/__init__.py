@@ -31,6 +31,7 @@ SPEC = AuditSpec(
     },
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
+    as_corpus_ref="as_corpus:as_corpus",
     examples_ref="examples:examples",
     asks_again=True,
     english_only="",

@@ -71,6 +71,7 @@ SPEC = AuditSpec(
     complete_corpus_ref="design.corpus_prompts:complete_corpus",
     scores_ref="estimators.scores:scores",
     worlds_ref="worlds:worlds",
+    as_corpus_ref="as_corpus:as_corpus",
     across_ref="evaluate:across",
     examples_ref="examples:examples",
     english_only="",

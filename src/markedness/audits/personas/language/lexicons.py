@@ -142,12 +142,17 @@ def word_sentiments(words: Iterable[str]) -> dict[str, float]:
 
 
 @cache
+def rated_words() -> Mapping[str, float]:
+    """English words and emoticons, and their valence from -4 to 4: VADER's list."""
+    rows = files("markedness.audits.personas.language").joinpath("vader.tsv").read_text(encoding="utf-8").splitlines()
+    return {word: float(valence) for word, valence in (row.split("\t") for row in rows if not row.startswith("#"))}
+
+
+@cache
 def _analyzer() -> Any:
     from nltk.sentiment.vader import SentimentIntensityAnalyzer, VaderConstants
 
-    rows = files("markedness.audits.personas.language").joinpath("vader.tsv").read_text(encoding="utf-8").splitlines()
     analyzer = SentimentIntensityAnalyzer.__new__(SentimentIntensityAnalyzer)  # its own list needs a download
-    words = (row.split("\t") for row in rows if not row.startswith("#"))
-    analyzer.lexicon = {word: float(valence) for word, valence in words}
+    analyzer.lexicon = dict(rated_words())
     analyzer.constants = VaderConstants()
     return analyzer
