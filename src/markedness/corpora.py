@@ -122,7 +122,7 @@ def _copies(source: Path, sizes: set[int]) -> dict[str, Path]:
 
 def _projects(pins: Iterable[Pin]) -> dict[Path, list[Pin]]:
     """The pins of each DVC project; none of those that are in no project."""
-    from dvc.exceptions import NotDvcRepoError
+    from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
     found: dict[Path, list[Pin]] = {}
@@ -130,8 +130,8 @@ def _projects(pins: Iterable[Pin]) -> dict[Path, list[Pin]]:
         try:
             with Repo(str(folder)) as repo:
                 found.setdefault(Path(repo.root_dir), []).extend(here)
-        except NotDvcRepoError:
-            continue  # a study without DVC: the file is downloaded and checked all the same
+        except DvcException:
+            continue  # a study without DVC or git: the file is downloaded and checked all the same
     return found
 
 
