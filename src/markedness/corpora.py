@@ -122,15 +122,16 @@ def _copies(source: Path, sizes: set[int]) -> dict[str, Path]:
 
 def _projects(pins: Iterable[Pin]) -> dict[Path, list[Pin]]:
     """The pins of each DVC project; none of those that are in no project."""
-    from dvc.exceptions import DvcException
+    from dvc.exceptions import NotDvcRepoError
     from dvc.repo import Repo
+    from dvc.scm import SCMError
 
     found: dict[Path, list[Pin]] = {}
     for folder, here in groupby(pins, lambda pin: pin.path.parent):
         try:
             with Repo(str(folder)) as repo:
                 found.setdefault(Path(repo.root_dir), []).extend(here)
-        except DvcException:
+        except (NotDvcRepoError, SCMError):
             continue  # a study without DVC or git: the file is downloaded and checked all the same
     return found
 

@@ -18,6 +18,7 @@ from markedness.lm import gguf
 from markedness.lm.backends import OWN
 from markedness.lm.base import Draw, LanguageModel, ModelError, RequestFailed, RetryLater
 from markedness.lm.config import CorpusModel, OpenAIModel, ServerModel, TransformersModel
+from markedness.lm.costs import price_of
 from markedness.lm.local import LocalModel
 from markedness.params import Params
 from markedness.records import UNSUPPORTED, AuditError, Completion, Sampling
@@ -81,7 +82,7 @@ def without_requests(params: Params, names: Sequence[str]) -> Iterator[Finding]:
 
 
 def _price(params: Params, name: str, config: ServerModel) -> Finding:
-    price = generation.price_of(params, name)
+    price = price_of(config, name, params.prices)
     if price is not None:
         return Finding("ok", f"prices.{config.model}", f"{price.input:g} in, {price.output:g} out per million tokens")
     add = f"add 'prices: {{{config.model}: {{input: ..., output: ...}}}}'"

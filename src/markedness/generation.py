@@ -17,11 +17,11 @@ from markedness import audits, ledgers
 from markedness.leanings import own
 from markedness.lm import served_by
 from markedness.lm.backends import Setting, backend
-from markedness.lm.base import LanguageModel, ModelError
+from markedness.lm.base import LanguageModel
 from markedness.lm.collect import ask
-from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, Price, ServerModel
+from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ServerModel
 from markedness.lm.corpus import content_order, read_corpus
-from markedness.lm.costs import BYTES_PER_TOKEN, BudgetTracker, cost, expected_tokens
+from markedness.lm.costs import BYTES_PER_TOKEN, BudgetTracker, cost, expected_tokens, price_of
 from markedness.lm.ledger import Ledger
 from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress, Report, tell
@@ -195,12 +195,9 @@ async def ask_rounds(
 ) -> tuple[Rounds, Counts]:
     """Drive the audit's rounds of prompts through the model and the ledger; ``terminal`` as in `Progress`."""
     store, config = Store(params.root), params.model(model)
-    price = price_of(params, model)
-    limits = config.limits
-    if limits.max_cost is not None and price is None:
-        raise ModelError(f"models.{model}.max_cost: the price of {config.priced_as} is unknown; add it under prices")
+    meter = BudgetTracker.of(config, model, params.prices)
     language_model = load_model(params, audit, model)
-    meter = BudgetTracker(price, limits.max_requests, limits.max_cost, language_model.sends_candidates)
+    meter.sends_candidates = language_model.sends_candidates
     counts = Counts()
     asked: Rounds = []
     complete = partial(_complete, params, store, audit, language_model, ledger, model)
@@ -210,19 +207,13 @@ async def ask_rounds(
             for plan in plans(params, store, audit, language_model, ledger, model):
                 if not asked and not plan.known + plan.known_empty and isinstance(config, OpenAIModel):
                     ledgers.tell_others(config, model, ledger, say)
-                await ask(plan, counts, retry=limits.retry, meter=meter, progress=progress)
+                await ask(plan, counts, retry=config.limits.retry, meter=meter, progress=progress)
                 asked.append((plan.prompts, Answers(plan)))
     finally:
         await language_model.close()
     if not any(prompts for prompts, _ in asked):
         raise StageError(f"{audit}.generate: no prompts; check the groups and samples in {params.path.name}")
     return asked, counts
-
-
-def price_of(params: Params, model: str) -> Price | None:
-    """By the served model's name, or by the key in params.yaml; what has no price costs nothing."""
-    name = params.model(model).priced_as
-    return Price(input=0, output=0) if name is None else params.prices.get(name) or params.prices.get(model)
 
 
 @dataclass(frozen=True)
@@ -264,7 +255,7 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> Fore
                 tokens_in, tokens_out = tokens_in + tokens[0], tokens_out + tokens[1]
             if len(plan.missing):
                 break
-    price = price_of(params, model)
+    price = price_of(config, model, params.prices)
     money = "unknown" if price is None else f"at most {cost(price, tokens_in, tokens_out):,.4f}"
     say(f"{audit} {model}: {total:,} requests, {known:,} of them in the ledger, {total - known:,} to be asked")
     if unsupported:

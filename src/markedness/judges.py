@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from markedness import audits, ledgers
 from markedness.lm.backends import Setting, backend
-from markedness.lm.base import LanguageModel, ModelError
+from markedness.lm.base import LanguageModel
 from markedness.lm.collect import collect
-from markedness.lm.config import ModelConfig, OpenAIModel, Price, RetryPolicy, TransformersModel
+from markedness.lm.config import OpenAIModel, RetryPolicy, TransformersModel
 from markedness.lm.costs import BudgetTracker
 from markedness.lm.moderation import ModerationServer, read_score
 from markedness.lm.plan import Answers, Counts, Plan
@@ -57,27 +57,17 @@ class ServiceScores:
 
     def judge(self, model: str, questions: Sequence[Prompt]) -> Judgments:
         """Ask for what the ledger lacks; see `markedness.text_scores.TextScorer`."""
-        config, limits = self.params.model(model), self.params.model(model).limits
-        price = self._price(config, model)
-        if limits.max_cost is not None and price is None:
-            raise ModelError(
-                f"models.{model}.max_cost: the price of {config.priced_as} is unknown; add it under prices"
-            )
+        config = self.params.model(model)
         different = list({(one.messages, one.completion): one for one in questions}.values())
         rule = audits.spec(self.audit).rule
         judge = backend(config.backend).open(config, Setting(model, self.params.root, self.params.seed, rule))
-        meter = BudgetTracker(price, limits.max_requests, limits.max_cost)
-        answers = self._asked(judge, different, meter, limits.retry, f"questions to the judge {model}", "answered")
+        meter = BudgetTracker.of(config, model, self.params.prices)
+        answers = self._asked(
+            judge, different, meter, config.limits.retry, f"questions to the judge {model}", "answered"
+        )
         said = {(one.messages, one.completion): answer for one, answer in zip(different, answers, strict=True)}
         name = JUDGE if self._is_audited(model) else f"judge {model}"
         return Judgments(name, [said[one.messages, one.completion] for one in questions])
-
-    def _price(self, config: ModelConfig, model: str) -> Price | None:
-        """As `markedness.generation.price_of`, which generate has."""
-        name = config.priced_as
-        return (
-            Price(input=0, output=0) if name is None else self.params.prices.get(name) or self.params.prices.get(model)
-        )
 
     def _is_audited(self, judge: str) -> bool:
         """Whether the judge is the model whose texts it reads, under its own key or another."""

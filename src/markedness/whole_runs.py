@@ -223,6 +223,8 @@ def page(table: pd.DataFrame, size: str) -> str:
         lines += [f"## {audit}", "", "Worlds: " + ", ".join(f"{world} {n}" for world, n in kinds.items()) + ".", ""]
         lines += ["| Score | runs | same | farthest p | found | |", "|---|--:|--:|--:|--:|---|"]
         lines += [_line(str(key), rows) for key, rows in own.groupby("key", sort=False)]
+        without = [key for key in audits.spec(str(audit)).headline if key not in set(own["key"])]
+        lines += [f"| {key} | – | – | – | – | not compared: features alone do not give it |" for key in without]
         lines += ["", *_differences(own)]
     return "\n".join(lines)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
-from markedness.lm.config import Price
+from markedness.lm.base import ModelError
+from markedness.lm.config import ModelConfig, Price
 from markedness.records import Completion, Prompt
 
 BYTES_PER_TOKEN = 4
@@ -30,6 +32,12 @@ def cost(price: Price, input_tokens: float, output_tokens: float) -> float:
     return (price.input * input_tokens + price.output * output_tokens) / 1_000_000
 
 
+def price_of(config: ModelConfig, key: str, prices: Mapping[str, Price]) -> Price | None:
+    """By the served model's name, or by the key in params.yaml; what has no price costs nothing."""
+    name = config.priced_as
+    return Price(input=0, output=0) if name is None else prices.get(name) or prices.get(key)
+
+
 ROUNDING = 1e-9
 """Of max_cost: sums of prices are not exact, and exactly as many requests as it pays for are asked."""
 
@@ -48,6 +56,14 @@ class BudgetTracker:
     spent: float = 0.0
     _held: float = 0.0
     """Highest cost that the in-flight requests can reach."""
+
+    @classmethod
+    def of(cls, config: ModelConfig, key: str, prices: Mapping[str, Price]) -> Self:
+        """What a model's block, of this key in params.yaml, allows; ModelError where it limits an unknown cost."""
+        limits, price = config.limits, price_of(config, key, prices)
+        if limits.max_cost is not None and price is None:
+            raise ModelError(f"models.{key}.max_cost: the price of {config.priced_as} is unknown; add it under prices")
+        return cls(price, limits.max_requests, limits.max_cost)
 
     def allows(self, prompts: Sequence[Prompt]) -> bool:
         """Whether the limits allow these requests even if every in-flight request reaches its highest cost."""

@@ -59,6 +59,8 @@ class Scorer:
         overflow: Literal["error", "cut"] = "error", *, before: str = "", whole_words: bool = False,
     ) -> None:  # fmt: skip
         self.before = before
+        self.start = len(tokenizer(before, add_special_tokens=False)["input_ids"]) if before else 1
+        """Of a causal model: the place of the first token whose probability is read."""
         self.whole_words = whole_words
         self.model = model
         self.tokenizer = tokenizer
@@ -220,7 +222,7 @@ class Scorer:
                 finish_reason="stop", estimator=WHOLE_WORDS if self.whole_words else ESTIMATORS[self.kind],
                 cut_tokens=cut_tokens, prompt_tokens=len(ids), completion_tokens=scored,
             )  # fmt: skip
-        means = self._next_token(prompts, texts) if self.kind == "causal" else self._each_token(prompts, texts)
+        means = self._next_token(texts) if self.kind == "causal" else self._each_token(prompts, texts)
         for place, mean in means.items():
             answers[place] = replace(answers[place], log_probs=(mean,))
         return answers
@@ -228,15 +230,13 @@ class Scorer:
     def _scored_places(self, text: str, ids: list[int]) -> list[int]:
         """Places of the tokens whose probability is read."""
         if self.kind == "causal":
-            start = len(self.tokenizer(self.before, add_special_tokens=False)["input_ids"]) if self.before else 1
-            return list(range(start, len(ids)))
+            return list(range(self.start, len(ids)))
         special = self.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"]
         return [place for place, flag in enumerate(special) if not flag]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
-    def _next_token(self, prompts: list[Prompt], texts: dict[int, list[int]]) -> dict[int, float]:
+    def _next_token(self, texts: dict[int, list[int]]) -> dict[int, float]:
         means = {}
-        first = {place: self._scored_places(str(prompts[place].completion), ids)[0] for place, ids in texts.items()}
         places = list(texts)
         vocabulary = self.model.config.get_text_config().vocab_size
         for bucket in self._buckets([len(texts[place]) for place in places]):
@@ -247,9 +247,8 @@ class Scorer:
                 ids = torch.tensor([texts[place] for place in part], device=self.model.device)
                 logits = self.model(input_ids=ids, use_cache=False).logits
                 for row, place in enumerate(part):
-                    start = first[place]
-                    predicted = logits[row, start - 1 : -1]
-                    true = predicted.gather(1, ids[row, start:, None])[:, 0].double()
+                    predicted = logits[row, self.start - 1 : -1]
+                    true = predicted.gather(1, ids[row, self.start :, None])[:, 0].double()
                     totals = torch.cat([part.double().logsumexp(-1) for part in predicted.split(ROWS_AT_ONCE)])
                     means[place] = float((true - totals).mean())
         return means

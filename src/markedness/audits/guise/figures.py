@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from markedness.audits.guise.estimators.supplement_figures import DECISIONS, supplement_charts
+from markedness.audits.guise.estimators.supplement_figures import decision_bars, supplement_charts
 
 if TYPE_CHECKING:
     from altair import TopLevelMixin
@@ -140,31 +140,10 @@ def _prestige(occupations: pd.DataFrame, tests: pd.DataFrame) -> Any:
 
 def _decisions(table: pd.DataFrame) -> Any:
     """Rates of detrimental decisions about both guises."""
-    import altair as alt
-
     rows = table[table["level"].eq("all")]
     if rows.empty:
         return None
-    sides = [
-        rows.assign(guise=rows["group"], shown=rows["rate"], of=rows["n"]),
-        rows.assign(guise=rows["reference"], shown=rows["rate_reference"], of=rows["n_reference"]),
-    ]
-    long = pd.concat(sides).drop_duplicates(["task", "rule", "guise"])
-    long["named"] = long["task"].map(DECISIONS).fillna(long["task"])
-    long["calibration"] = "calibrated by " + long["rule"]
-    return (
-        alt.Chart(long)
-        .mark_bar()
-        .encode(
-            x=alt.X("shown:Q", title="Share of detrimental decisions", axis=alt.Axis(format="%")),
-            y=alt.Y("named:N", title=None),
-            yOffset=alt.YOffset("guise:N"),
-            color=alt.Color("guise:N", title="Guise"),
-            tooltip=["named", "guise", "rule", "shown", "of", "difference", "ci_low", "ci_high", "p_adjusted"],
-            column=alt.Column("calibration:N", title=None),
-        )
-        .properties(width=230, title="Detrimental decisions about the speaker")
-    )
+    return decision_bars(rows, [], "Detrimental decisions about the speaker", ["p_adjusted"])
 
 
 def _features(table: pd.DataFrame, level: float) -> Any:

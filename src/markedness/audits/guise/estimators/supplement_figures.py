@@ -35,6 +35,44 @@ def supplement_charts(tables: Mapping[str, pd.DataFrame], confidence_level: floa
     }
 
 
+def by_guise(rows: pd.DataFrame, shown: str, once: list[str], **more: str) -> pd.DataFrame:
+    """A row of each guise: its name in ``guise``, ``shown`` and ``more`` from its own columns, without repetitions."""
+    own = rows.assign(guise=rows["group"], shown=rows[shown], **{name: rows[column] for name, column in more.items()})
+    others = {name: rows[f"{column}_reference"] for name, column in {"shown": shown, **more}.items()}
+    return pd.concat([own, rows.assign(guise=rows["reference"], **others)]).drop_duplicates([*once, "guise"])
+
+
+def guise_bars(rows: pd.DataFrame, named: str, panels: str, said: str, share: bool, tooltip: list[str]) -> Any:
+    """A bar of each guise in ``rows``, see `by_guise`, for everything ``named``; a panel for each of ``panels``."""
+    import altair as alt
+
+    shown = alt.X("shown:Q", title=said, axis=alt.Axis(format="%")) if share else alt.X("shown:Q", title=said)
+    return (
+        alt.Chart(rows)
+        .mark_bar()
+        .encode(
+            x=shown,
+            y=alt.Y(f"{named}:N", title=None, sort=None),
+            yOffset=alt.YOffset("guise:N"),
+            color=alt.Color("guise:N", title="Guise"),
+            tooltip=tooltip,
+            column=alt.Column(f"{panels}:N", title=None),
+        )
+        .properties(width=230)
+    )
+
+
+def decision_bars(rows: pd.DataFrame, once: list[str], title: str, tooltip: list[str]) -> Any:
+    """Rates of detrimental decisions about both guises; one decision for each of ``once``."""
+    rows = by_guise(rows, "rate", ["task", "rule", *once], of="n")
+    named = rows["task"].map(DECISIONS).fillna(rows["task"])
+    places = named + ", " + rows["item"].astype(str) if once else named
+    rows = rows.assign(named=named, place=places, calibration="calibrated by " + rows["rule"])
+    said = "Share of detrimental decisions"
+    shown = ["named", *once, "guise", "rule", "shown", "of", "difference", "ci_low", "ci_high", *tooltip]
+    return guise_bars(rows, "place", "calibration", said, True, shown).properties(title=title)
+
+
 def _correlations(table: pd.DataFrame) -> Any:
     """Pearson's r of every two prompts (2, 8); the overt task beside the covert one."""
     import altair as alt
@@ -100,32 +138,10 @@ def _ranks(table: pd.DataFrame, tests: pd.DataFrame) -> Any:
 
 def _decisions_by_prompt(table: pd.DataFrame) -> Any:
     """Rates of detrimental decisions about both guises with each prompt (9, 10, 15)."""
-    import altair as alt
-
     rows = table[table["level"].eq("prompt")]
     if rows.empty:
         return None
-    sides = [
-        rows.assign(guise=rows["group"], shown=rows["rate"], of=rows["n"]),
-        rows.assign(guise=rows["reference"], shown=rows["rate_reference"], of=rows["n_reference"]),
-    ]
-    long = pd.concat(sides).drop_duplicates(["task", "rule", "item", "guise"])
-    long["named"] = long["task"].map(DECISIONS).fillna(long["task"])
-    long["place"] = long["named"] + ", " + long["item"].astype(str)
-    long["calibration"] = "calibrated by " + long["rule"]
-    return (
-        alt.Chart(long)
-        .mark_bar()
-        .encode(
-            x=alt.X("shown:Q", title="Share of detrimental decisions", axis=alt.Axis(format="%")),
-            y=alt.Y("place:N", title=None, sort=None),
-            yOffset=alt.YOffset("guise:N"),
-            color=alt.Color("guise:N", title="Guise"),
-            tooltip=["named", "item", "guise", "rule", "shown", "of", "difference", "ci_low", "ci_high", "p"],
-            column=alt.Column("calibration:N", title=None),
-        )
-        .properties(width=230, title="Detrimental decisions about the speaker, by prompt")
-    )
+    return decision_bars(rows, ["item"], "Detrimental decisions about the speaker, by prompt", ["p"])
 
 
 def _increase(table: pd.DataFrame) -> Any:
@@ -221,7 +237,9 @@ def _perplexity(table: pd.DataFrame) -> Any:
     rows = table.dropna(subset=["mean"]).drop_duplicates(["text_set", "guise"])
     if rows.empty:
         return None
-    error: pd.Series = (rows["sd"] / np.sqrt((rows["n"] - 1).clip(lower=1).astype(float))).where(rows["n"] > 1, 0.0)
+    error: pd.Series = rows["sd"] / np.sqrt(
+        (rows["n"] - 1).where(rows["n"] > 1).astype(float)
+    )  # of one text there is none
     rows = rows.assign(low=rows["mean"] - error, high=rows["mean"] + error)
     base = alt.Chart(rows).encode(y=alt.Y("text_set:N", title=None), yOffset=alt.YOffset("guise:N"))
     bars = base.mark_bar().encode(
@@ -236,58 +254,27 @@ def _perplexity(table: pd.DataFrame) -> Any:
 
 def _text_features(table: pd.DataFrame) -> Any:
     """Share of the texts with each feature, in sets that are not matched: in pairs by rule it is 0 or 1 (table 3)."""
-    import altair as alt
-
     rows = table[table["setting"].eq("unmatched") & table["feature"].ne(_TOTAL)]
     rows = rows[rows["count"].add(rows["count_reference"]).gt(0)]
     if rows.empty:
         return None
-    sides = [
-        rows.assign(guise=rows["group"], shown=rows["share"]),
-        rows.assign(guise=rows["reference"], shown=rows["share_reference"]),
-    ]
-    return (
-        alt.Chart(pd.concat(sides).drop_duplicates(["text_set", "feature", "guise"]))
-        .mark_bar()
-        .encode(
-            x=alt.X("shown:Q", title="Share of the texts", axis=alt.Axis(format="%")),
-            y=alt.Y("feature:N", title=None, sort=None),
-            yOffset=alt.YOffset("guise:N"),
-            color=alt.Color("guise:N", title="Guise"),
-            tooltip=["feature", "source", "guise", "shown", "count", "count_reference", "p", "p_published"],
-            column=alt.Column("text_set:N", title=None),
-        )
-        .properties(width=230, title="Features of dialect in the texts (a description of the texts)")
-    )
+    long = by_guise(rows, "share", ["text_set", "feature"])
+    tooltip = ["feature", "source", "guise", "shown", "count", "count_reference", "p", "p_published"]
+    chart = guise_bars(long, "feature", "text_set", "Share of the texts", True, tooltip)
+    return chart.properties(title="Features of dialect in the texts (a description of the texts)")
 
 
 def _text_topics(table: pd.DataFrame) -> Any:
     """Texts of each topic by guise (1)."""
-    import altair as alt
-
     rows = table[table["topic"].ne("all")]
     if rows.empty:
         return None
-    sides = [
-        rows.assign(guise=rows["group"], shown=rows["count"]),
-        rows.assign(guise=rows["reference"], shown=rows["count_reference"]),
-    ]
     tests = table[table["topic"].eq("all")].dropna(subset=["chi2"])
     said = "; ".join(
         f"{row['text_set']}: chi-square({int(row['df'])}) {row['chi2']:.1f}" for row in tests.to_dict("records")
     )
-    return (
-        alt.Chart(pd.concat(sides).drop_duplicates(["text_set", "topic", "guise"]))
-        .mark_bar()
-        .encode(
-            x=alt.X("shown:Q", title="Texts"),
-            y=alt.Y("topic:N", title=None, sort=None),
-            yOffset=alt.YOffset("guise:N"),
-            color=alt.Color("guise:N", title="Guise"),
-            tooltip=["topic", "guise", "shown", "share", "share_reference", "residual"],
-            column=alt.Column("text_set:N", title=None),
-        )
-        .properties(
-            width=230, title={"text": "Topics of the texts (a description of the texts)", "subtitle": said or "no test"}
-        )
+    long = by_guise(rows, "count", ["text_set", "topic"])
+    tooltip = ["topic", "guise", "shown", "share", "share_reference", "residual"]
+    return guise_bars(long, "topic", "text_set", "Texts", False, tooltip).properties(
+        title={"text": "Topics of the texts (a description of the texts)", "subtitle": said or "no test"}
     )
