@@ -46,6 +46,14 @@ def test_scores_of_verbs_that_differ_cover_the_truth() -> None:
 
 
 @pytest.mark.slow
+def test_scores_whose_interval_and_p_seem_to_disagree_say_what_each_asks() -> None:
+    found = [score for one in drawn("attributes_differ") for key, score in one.items() if key == "strength.covert"]
+    left_out = [one.p > 0.05 and not one.ci_low <= 0 <= one.ci_high for one in found]
+    assert any(left_out)
+    assert ["attributes at random would do the same" in one.caveat for one in found] == left_out
+
+
+@pytest.mark.slow
 def test_scores_of_planted_effects_find_them() -> None:
     found = drawn("planted")
     assert sum(one["strength.covert"].p <= 0.05 for one in found) > N / 2

@@ -50,6 +50,16 @@ class Claim:
             return sample.half_sample_spread(self.score, estimate, *self.factors)
         return sample.spread(self.sampled or self.score, *self.factors)
 
+    def against_interval(self, made: Score) -> str:
+        """A sentence where the interval leaves out the centre and p does not reject it; "" elsewhere."""
+        if not made.p > ALPHA or made.ci_low <= self.centre <= made.ci_high or not made.has_interval:
+            return ""
+        sampled = " and ".join(f"{name}s" for name in self.factors)
+        return (
+            f"The interval, without {self.centre:.3g}, is about other {sampled} and these attributes; p asks whether "
+            "attributes at random would do the same, and they would."
+        )
+
     def made(self, rng: np.random.Generator) -> Score:
         """The Score: its p the largest over what was exchanged and over what was sampled."""
         task, (n, n_missing) = self.task, self.task.counts
@@ -80,7 +90,8 @@ class Claim:
             low, high = self.centre - null.sd / 2, self.centre + null.sd / 2
             made = replace(made, ci_low=min(made.ci_low, low), ci_high=max(made.ci_high, high))
         by_null = detectable(null.sd, len(task.mean_log_ratio) - 2, self.tails / 2 * ALPHA / FAMILY)
-        return replace(made, detectable=float(np.fmax(by_null, made.detectable)))
+        caveat = f"{made.caveat} {self.against_interval(made)}".strip()
+        return replace(made, detectable=float(np.fmax(by_null, made.detectable)), caveat=caveat)
 
 
 def claims(tasks: Sequence[AssociationTask]) -> Iterator[Claim]:
