@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from markedness.audits import AUDITS
+from markedness.stage_code import own_code
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "markedness"
@@ -90,7 +91,6 @@ CONFINED = {
 }
 
 FOLDERS = {"data", "results", "reports", "models"}
-LONGER = {"stats/inference.py": 1000}  # one file, so that nothing else resamples
 # Modules that ask objects of other packages what they can do, where those packages have no type that says it.
 FOREIGN = {
     "files.py": "renameat2 of the C library",
@@ -164,7 +164,8 @@ def test_only_the_store_knows_the_folders_of_a_study() -> None:
         assert not [text for text in texts if text.startswith(tuple(f"{name}/" for name in FOLDERS))], place(path)
 
 
-ENGINE = {"stats/inference.py", "stats/flips.py", "stats/crossed.py"}
+ENGINE = "stats/inference/"
+STATISTICAL = ("audits/", "stats/", "gate/", "reporting/", "compare.py", "verdicts.py")
 INFERENCE = {
     "multipletests", "false_discovery_control", "permuted", "permutation_test", "bootstrap", "multinomial",
 }  # fmt: skip
@@ -174,7 +175,7 @@ DRAWN = ("worlds.py", "controls.py", "generate.py", "design", "language", "featu
 
 def test_only_the_engine_resamples_permutes_and_corrects() -> None:
     for path in MODULES:
-        if place(path) in ENGINE or not place(path).startswith(("audits/", "stats/", "reporting/", "compare.py")):
+        if place(path).startswith(ENGINE) or not place(path).startswith(STATISTICAL):
             continue
         if any(part in DRAWN for part in path.relative_to(PACKAGE).parts):
             continue
@@ -192,7 +193,8 @@ def test_only_the_engine_resamples_permutes_and_corrects() -> None:
 def test_a_score_is_made_by_the_engine_or_in_the_one_module_of_an_audit() -> None:
     for path in MODULES:
         calls = [ast.unparse(node.func) for node in nodes(path) if isinstance(node, ast.Call)]
-        allowed = place(path) in ("results.py", "stats/inference.py") or place(path).endswith("/estimators/scores.py")
+        allowed = place(path) == "results.py" or place(path).startswith(ENGINE)
+        allowed |= place(path).endswith("/estimators/scores.py")
         assert allowed or "Score" not in calls, place(path)
 
 
@@ -205,7 +207,7 @@ def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def test_files_and_functions_are_short() -> None:
     for path in MODULES:
-        most = 250 if path.name in ("evaluate.py", "generate.py") else LONGER.get(place(path), 350)
+        most = 250 if path.name in ("evaluate.py", "generate.py") else 350
         assert len(path.read_text(encoding="utf-8").splitlines()) <= most, place(path)
         functions = [node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         assert not [one.name for one in functions if code_lines(one) > 60], place(path)
@@ -257,6 +259,16 @@ def test_estimators_of_an_audit_are_a_dependency_of_its_evaluate_alone(script: M
     assert estimators in code(script, "evaluate")
     assert estimators not in code(script, "generate") | code(script, "clean") | code(script, "featurize")
     assert not [path for path in code(script, "featurize") if path.startswith("stats/")]
+
+
+def test_modules_of_the_engine_are_dependencies_of_the_audits_that_compute_with_them() -> None:
+    modules = set((PACKAGE / ENGINE).glob("*.py"))
+    assert len(modules) > 5
+    for audit in AUDITS:
+        # only annotation has designs of paired differences
+        used = modules if audit == "annotation" else modules - {PACKAGE / ENGINE / "crossed.py"}
+        assert own_code("evaluate", audit) & modules == used, audit
+        assert not own_code("featurize", audit) & modules, audit
 
 
 def test_stages_depend_on_the_cards_and_files_that_they_read(script: ModuleType) -> None:

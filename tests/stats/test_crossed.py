@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from markedness.stats.crossed import Crossed
-from markedness.stats.flips import flip_test
-from markedness.stats.inference import spread
+from markedness.stats.inference import flip_test, spread
+from markedness.stats.inference.crossed import Crossed
 
 Floats = NDArray[np.float64]
 

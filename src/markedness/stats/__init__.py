@@ -1,1 +1,1 @@
-"""Numbers: estimators, intervals and tests. Imports nothing of ours."""
+"""Numbers: estimators, intervals and tests. Imports nothing of ours but `markedness.results`."""

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.results import named_contrasts
-from markedness.stats.crossed import Crossed
 from markedness.stats.inference import Floats
+from markedness.stats.inference.crossed import Crossed
 
 Codes = NDArray[np.int64]
 Labels = NDArray[np.object_]

@@ -13,8 +13,8 @@ from markedness.audits.annotation.estimators.cells import Matched, matched, mean
 from markedness.audits.annotation.estimators.params import Params
 from markedness.records import FeatureTables
 from markedness.results import NAN, Meaning, Score
-from markedness.stats.crossed import Claim
 from markedness.stats.inference import Floats, adjusted, claim
+from markedness.stats.inference.crossed import Claim
 
 FAMILY = len(SPEC.headline)
 OF_MARKED = {"names": "people with names of marked groups", "dialect": "texts in the marked dialect"}

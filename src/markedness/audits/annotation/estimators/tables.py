@@ -35,8 +35,8 @@ def name_gaps(pairs: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
     -------
     DataFrame, one row per marked group and task
         ``gap``; ``p``, ``ci_low``, ``ci_high`` over crossed names, reference names and vignettes
-        (`markedness.stats.crossed`); ``p_adjusted``, Benjamini-Hochberg over all rows, those that could not be tested
-        counted as p = 1; ``significant``; ``t`` and the columns with the suffix ``_published``: the paper's
+        (`markedness.stats.inference.crossed`); ``p_adjusted``, Benjamini-Hochberg over all rows, those that could not
+        be tested counted as p = 1; ``significant``; ``t`` and the columns with the suffix ``_published``: the paper's
         (`published_paired_tests`); ``missing``, pairs without both answers; ``yes_rate`` and ``yes_rate_reference`` in
         [0, 1]; ``margin_gap``, mean difference of ln P(yes) - ln P(no) in nats, with ``margin_ci_low``,
         ``margin_ci_high``, ``margin_p`` and ``margin_p_adjusted`` as those of the gap. NaN where nothing can be

@@ -10,7 +10,6 @@ import pandas as pd
 from markedness.records import Axes, Status
 from markedness.results import Score
 from markedness.stats import inference
-from markedness.stats.contrasts import Contrast
 
 NONCOMPLIANT = [Status.REFUSAL.value, Status.UNPARSED.value, Status.TRUNCATED.value]
 UNANSWERED = [Status.FAILED.value, Status.UNSUPPORTED.value]
@@ -31,7 +30,7 @@ def noncompliance_difference(answers: pd.DataFrame, axes: Axes, rng: np.random.G
     names, contrasts = _names(answers, axes), []
     for axis, words in axes.items():
         others = [names[other].astype(str).to_numpy() for other in axes if other != axis]
-        contrasts.append(Contrast(names[axis].to_numpy(object), words.marked, words.unmarked, others))
+        contrasts.append(inference.Contrast(names[axis].to_numpy(object), words.marked, words.unmarked, others))
     return inference.contrast_score(
         "noncompliance.difference", names["bad"] + names["failed"], names["answered"] + names["failed"], contrasts, rng,
         cluster="name", clusters=names["cluster"], family=family, method=METHOD, unit="answers", comparable=True,

@@ -1,6 +1,6 @@
 """Means of many cells over crossed clusters: their tests, and whether they depart from 0 beyond sampling error.
 
-Part of the engine (`markedness.stats.inference`) for designs of paired differences: a unit (a pair of texts) has a
+For designs of paired differences: a unit (a pair of texts) has a
 difference in some of many cells (group x task) and belongs to a cluster of each factor (name, vignette).
 
 Sources: Cameron, Gelbach & Miller 2011, Journal of Business & Economic Statistics 29(2):238-249 (crossed clusters);
@@ -20,21 +20,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from markedness.results import NAN
-from markedness.stats.flips import flip_test
-from markedness.stats.inference import (
-    ALPHA,
-    MIN_CLUSTERS,
-    NO_SPREAD,
-    POWER,
-    Codes,
-    Floats,
-    LeaveOut,
-    Null,
-    Spread,
-    draws_needed,
-    effective,
-    spread,
-)
+from markedness.stats.inference.arrays import Codes, Floats, LeaveOut
+from markedness.stats.inference.permutation import Null, draws_needed, flip_test
+from markedness.stats.inference.power import ALPHA, POWER
+from markedness.stats.inference.spreads import MIN_CLUSTERS, NO_SPREAD, Spread, effective, spread
 
 SPARSE = 16
 """With fewer differences that are not 0, signs of clusters are exchanged: a t-test of so few is too liberal."""

@@ -1,0 +1,24 @@
+"""Types of the arrays and functions that the engine takes and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Estimator = Callable[[Floats], Floats]
+"""Weights of the units, shape (replicates, units) -> estimates, shape (replicates,)."""
+LeaveOut = Callable[[Codes, int], Floats]
+
+
+def factorized(values: ArrayLike | Sequence[tuple[int, ...]]) -> tuple[Codes, Sequence[object]]:
+    """Code of each value, from 0 in the order in which they appear, and the value of each code."""
+    if isinstance(values, list) and values and isinstance(values[0], tuple):
+        codes, index = pd.MultiIndex.from_tuples(values).factorize()
+        return codes.astype(np.intp), list(index)
+    codes, labels = pd.factorize(np.asarray(values), use_na_sentinel=False)
+    return codes.astype(np.intp), list(labels)

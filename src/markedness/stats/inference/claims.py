@@ -1,0 +1,109 @@
+"""Scores, and the difference of two Scores, from estimates, spreads and nulls."""
+
+from __future__ import annotations
+
+import math
+from typing import Unpack
+
+import numpy as np
+
+from markedness.results import NAN, NOTHING, About, Score
+from markedness.stats.inference.permutation import Null
+from markedness.stats.inference.power import ALPHA
+from markedness.stats.inference.spreads import CROSSED, MIN_CLUSTERS, NO_SPREAD, Spread
+
+
+def claim(
+    key: str,
+    estimate: float,
+    spread: Spread = NO_SPREAD,
+    null: Null | None = None,
+    *,
+    family: int = 1,
+    confidence_level: float = 0.95,
+    method: str,
+    missing_column: str = "",
+    smallest_effect: float | None = None,
+    **about: Unpack[About],
+) -> Score:
+    """A Score: its interval from ``spread``, its p from ``null``, or where there is none from the t of ``spread``.
+
+    Parameters
+    ----------
+    family
+        Headline Scores of the audit, over which ``detectable`` is corrected.
+    method
+        What was resampled and what exchanged; what `spread` took as fixed and why there is no p is added.
+    missing_column
+        A cluster column that the data lack: then there is no p and no interval, and the method names the column.
+    smallest_effect
+        The Score's ``detectable``, where p is not the t of ``spread``; see `null_detectable`.
+    about
+        Further fields of `markedness.results.Score`.
+    """
+    if missing_column:
+        lacking = f"the data have no column '{missing_column}' that says which answers belong together"
+        return Score(key, estimate, method=f"no p: {lacking}", lacking=lacking, family=max(1, family), **about)
+    low, high = spread.interval(estimate, confidence_level)
+    sentences, lacking, caveat = [method], "", ""
+    p = spread.p(estimate) if null is None else null.p
+    if spread.fixed:
+        too_few = f"{', '.join(spread.fixed)}: fewer than {MIN_CLUSTERS} in a group"
+        sentences.append(f"holds for these clusters alone ({too_few})")
+        if math.isnan(p):
+            there = " and ".join(f"{spread.fewest.get(name, 0):.3g} of '{name}'" for name in spread.fixed)
+            lacking = f"it takes {MIN_CLUSTERS} clusters in each group, the smallest has {there}"
+        elif few := " and ".join(f"'{name.replace('_', ' ')}'" for name in spread.fixed if name in spread.fewest):
+            caveat = f"Fewer than {MIN_CLUSTERS} of {few} in a group: it holds for these alone."
+    if null is not None and null.smallest_p >= 1:
+        lacking = "no block has units of the group and of what it is compared with, so that no labels can be exchanged"
+        sentences.append(f"not tested: {lacking}")
+    elif null is not None and null.smallest_p > ALPHA / max(1, family):
+        sentences.append(f"cannot be found at this size: the smallest p that could come out is {null.smallest_p:.2g}")
+        lacking = f"at this size the smallest p that could come out is {null.smallest_p:.2g}"
+    if not lacking and math.isnan(estimate):
+        lacking = NOTHING
+    elif not lacking and math.isnan(p):
+        lacking = "nothing could come out otherwise"
+    smallest_effect = spread.detectable(ALPHA / max(1, family)) if smallest_effect is None else smallest_effect
+    of = Null() if null is None else null
+    return Score(
+        key, estimate, low, high, of.mean, of.low, of.high, p, standard_error=spread.standard_error, df=spread.df,
+        family=max(1, family), smallest_p=max(of.smallest_p, of.smallest_of_draws), lacking=lacking, caveat=caveat,
+        detectable=smallest_effect, clusters=dict(spread.clusters), method="; ".join(sentences),
+        influences=spread.influences, **about,
+    )  # fmt: skip
+
+
+def difference(first: Score, second: Score, confidence_level: float = 0.95) -> Score:
+    """First minus second, studentised: clusters that both were asked are paired, others stand for themselves.
+
+    Both Scores must have been made by `claim` with the same factors; the null is that the two true values are equal.
+    Cost is that of their influences: nothing is recomputed. NaN bounds where a factor is sampled in one alone.
+    """
+    estimate = first.estimate - second.estimate
+    if not first.influences or set(first.influences) != set(second.influences):
+        return Score(first.key, estimate, method="no interval: the two are not sampled by the same factors")
+    best, df, clusters, multiway = 0.0, NAN, {}, 0.0
+    for name in [name for name in first.influences if name != CROSSED]:
+        a, b = first.influences[name], second.influences[name]
+        every = sorted(a.keys() | b.keys())
+        shared = sum(cluster in b for cluster in a)
+        values = np.array([a.get(c, 0.0) - b.get(c, 0.0) for c in every])
+        variance = float(np.square(values).sum())
+        # Influences of normal size have a fourth moment of three squared variances.
+        freedom = min(3 * variance**2 / float(np.power(values, 4).sum()), len(every) - 1) if variance > 0 else NAN
+        clusters[name] = shared or len(every)
+        multiway += variance
+        if variance > best:
+            best, df = variance, freedom
+    best = max(best, multiway + sum(score.influences.get(CROSSED, {}).get(CROSSED, 0.0) for score in (first, second)))
+    found = Spread(math.sqrt(best), df, clusters)
+    low, high = found.interval(estimate, confidence_level)
+    p = 1.0 if not found.known and abs(estimate) < 1e-12 else found.p(estimate)
+    return Score(
+        first.key, estimate, low, high, p=p, clusters=clusters, detectable=found.detectable(),
+        standard_error=found.standard_error, df=found.df,
+        unit=first.unit, positive=f"{first.positive} more in the first", group=first.group, reference=first.reference,
+        over=first.over, method="t of the difference; clusters that both were asked are paired",
+    )  # fmt: skip

@@ -1,0 +1,227 @@
+"""Marked groups against their unmarked group: ratios of sums, compared by exchanging labels within blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Unpack
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from markedness.results import NAN, About, Score, named_contrasts
+from markedness.stats.inference.arrays import Codes, Floats
+from markedness.stats.inference.claims import claim
+from markedness.stats.inference.permutation import Exchange, Null, draws_needed, exchange_test
+from markedness.stats.inference.spreads import leave_out, spread
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Marked groups of one axis against its unmarked group."""
+
+    labels: ArrayLike
+    """Shape (units,): group of each unit; other groups than these are left out."""
+    marked: Sequence[object]
+    unmarked: object
+    blocks: Sequence[ArrayLike] = ()
+    """Arrays of shape (units,): labels are exchanged within their crossing (prompt, values of other axes)."""
+
+    def known(self, there: NDArray[np.bool_]) -> Contrast:
+        """With the marked groups that have units, if the unmarked one has; ``there``: which units have answers."""
+        names = np.asarray(self.labels, dtype=object)[there]
+        found = [group for group in self.marked if (names == group).any()]
+        return replace(self, marked=found if (names == self.unmarked).any() else [])
+
+    def exchangeable(self, there: NDArray[np.bool_]) -> Contrast:
+        """With the marked groups that have units in a block with units of the unmarked one."""
+        names = np.asarray(self.labels, dtype=object)[there]
+        blocks = [np.asarray(block)[there].tolist() for block in self.blocks] or [[0] * len(names)]
+        block = pd.Series(list(zip(*blocks, strict=True)), dtype=object)
+        shared = set(block[names == self.unmarked])
+        return replace(self, marked=[one for one in self.marked if not shared.isdisjoint(block[names == one])])
+
+
+def testable(contrasts: Sequence[Contrast], there: NDArray[np.bool_]) -> tuple[list[Contrast], str]:
+    """The contrasts with the groups that exchange can move, and which are left out, as a clause.
+
+    Exchange leaves a group as it is where no block has units of it and of its unmarked group: nothing would be looked
+    at. Where that is so of all groups, all are kept, and the exchange test says so.
+    """
+    known = [one.known(there) for one in contrasts]
+    moved = [one.exchangeable(there) for one in known]
+    if not any(one.marked for one in moved):
+        return known, ""
+    left = [str(group) for a, b in zip(known, moved, strict=True) for group in a.marked if group not in b.marked]
+    why = "not over {}: no block has units of the group and of what it is compared with"
+    return moved, why.format(", ".join(left)) if left else ""
+
+
+def group_difference_score(
+    key: str,
+    hits: ArrayLike,
+    totals: ArrayLike,
+    labels: ArrayLike,
+    marked: Sequence[object],
+    unmarked: object,
+    rng: np.random.Generator,
+    *,
+    cluster: str,
+    clusters: ArrayLike | None = None,
+    blocks: Sequence[ArrayLike] = (),
+    family: int = 1,
+    method: str = "",
+    **about: Unpack[About],
+) -> Score:
+    """`contrast_score` of one axis."""
+    contrast = Contrast(labels, marked, unmarked, blocks)
+    return contrast_score(
+        key, hits, totals, [contrast], rng, cluster=cluster, clusters=clusters, family=family, method=method, **about
+    )
+
+
+def contrast_score(
+    key: str,
+    hits: ArrayLike,
+    totals: ArrayLike,
+    contrasts: Sequence[Contrast],
+    rng: np.random.Generator,
+    *,
+    cluster: str,
+    clusters: ArrayLike | None = None,
+    family: int = 1,
+    method: str = "",
+    **about: Unpack[About],
+) -> Score:
+    """Mean of the marked groups' ratios minus that of their unmarked group, labels exchanged among whole units.
+
+    A ratio is the sum of ``hits`` over the sum of ``totals``: a share of missing answers, a mean regard.
+
+    Parameters
+    ----------
+    hits, totals
+        Shape (units,): numerator and denominator of each unit; units of total 0 are left out.
+    contrasts
+        One for each axis; the difference is averaged over the marked groups of all axes that have units, and of these
+        over the groups with a block that has units of the unmarked group too, if any has: the others are not tested.
+    cluster
+        Name of the sampled factor: what a unit is, singular.
+    clusters
+        Shape (units,): identity of each unit, the same in another model's data; by default its position.
+
+    Returns
+    -------
+    Score
+        Studentised: the difference over its jackknife standard error, under each exchange. NaN where a group has no
+        units; no p where fewer than two units of a group have answers.
+    """
+    top, below = np.asarray(hits, dtype=float), np.asarray(totals, dtype=float)
+    there = (below > 0) & np.isfinite(top)
+    tested, left = testable(contrasts, there)
+    method = method or f"labels exchanged among whole {cluster}s, studentised; interval by leaving out one {cluster}"
+    method += f"; {left}" if left else ""
+    parts = [part for contrast in tested if (part := _Ratios.of(contrast, top, below, there)) is not None]
+    if not parts:
+        return claim(key, NAN, method="a group has no answers", **about)
+    if "group" not in about:
+        about.setdefault("over", named_contrasts((str(g), str(one.unmarked)) for one in tested for g in one.marked))
+    n_marked = sum(part.n_groups - 1 for part in parts)
+    shares = [(part.n_groups - 1) / n_marked for part in parts]
+
+    def both(codes: Sequence[Codes]) -> tuple[Floats, Floats]:
+        made = [part.difference(drawn) for part, drawn in zip(parts, codes, strict=True)]
+        estimate = sum((w * e for w, (e, _) in zip(shares, made, strict=True)), np.zeros(1))
+        return estimate, np.sqrt(sum((w**2 * v for w, (_, v) in zip(shares, made, strict=True)), np.zeros(1)))
+
+    def draw(n: int) -> Floats:
+        drawn = [part.exchange.draw(n, rng) for part in parts]
+        estimate, error = both(drawn)
+        return np.column_stack([studentised(estimate, error), estimate])
+
+    def estimates(weights: Floats) -> Floats:
+        made = (w * part.weighted(weights) for w, part in zip(shares, parts, strict=True))
+        return np.asarray(sum(made, np.zeros(1)))
+
+    estimate, error = both([part.exchange.labels[None, :] for part in parts])
+    used = np.any([part.used for part in parts], axis=0)
+    identity = np.arange(len(top)) if clusters is None else np.asarray(clusters)
+    of_axes = [np.where(part.used, part.code, -1) for part in parts]
+    found = spread(
+        lambda codes, n: leave_out(lambda weights: estimates(_all_units(weights, used)))(codes, n),
+        {cluster: identity[used]}, [labels[used] for labels in of_axes], weights=below[used],
+    )  # fmt: skip
+    # Where every unit has the same ratio nothing could come out otherwise.
+    varies = bool(np.ptp(top[used] / below[used]) > 1e-12)
+    smallest = math.prod(part.exchange.smallest_p for part in parts)
+    null = exchange_test(float(studentised(estimate, error)[0]), draw, draws_needed(family), smallest_p=smallest)
+    about.setdefault("n", int(below[used].sum()))
+    shown = null if varies else Null(p=1.0)
+    made = claim(key, float(estimate[0]), found, shown, family=family, method=method, **about)
+    return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
+
+
+def studentised(estimate: Floats, error: Floats) -> Floats:
+    """Estimate over its standard error; +-10^9 where the error is 0 and the estimate is not; NaN for NaN."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = np.where(error > 1e-12, estimate / error, np.sign(np.where(np.abs(estimate) > 1e-12, estimate, 0)) * 1e9)
+    return np.where(np.isnan(estimate), np.nan, np.clip(t, -1e9, 1e9))
+
+
+def _all_units(weights: Floats, used: NDArray[np.bool_]) -> Floats:
+    whole = np.zeros((len(weights), len(used)))
+    whole[:, used] = weights
+    return whole
+
+
+@dataclass(frozen=True)
+class _Ratios:
+    """Ratios of the groups of one axis, the unmarked first."""
+
+    top: Floats
+    below: Floats
+    used: NDArray[np.bool_]
+    code: Codes
+    """Shape (all units,): 0 for the unmarked group; meaningless where not used."""
+    n_groups: int
+    exchange: Exchange
+    """Of the used units."""
+
+    @classmethod
+    def of(cls, contrast: Contrast, top: Floats, below: Floats, there: NDArray[np.bool_]) -> _Ratios | None:
+        """None where the unmarked group or every marked one has no answers."""
+        names = np.asarray(contrast.labels, dtype=object)
+        places = [group for group in (contrast.unmarked, *contrast.marked) if (there & (names == group)).any()]
+        if len(places) < 2 or places[0] != contrast.unmarked:
+            return None
+        code = np.full(len(names), -1, dtype=np.intp)
+        for number, group in enumerate(places):
+            code[names == group] = number
+        used = there & (code >= 0)
+        exchange = Exchange.of(code[used], *(np.asarray(block)[used] for block in contrast.blocks))
+        return cls(top, below, used, code, len(places), exchange)
+
+    def difference(self, drawn: Codes) -> tuple[Floats, Floats]:
+        """Mean of the marked ratios minus the unmarked one under each labelling, and its linearised variance."""
+        top, below = self.top[self.used], self.below[self.used]
+        estimate, variance = np.zeros(len(drawn)), np.zeros(len(drawn))
+        for group in range(self.n_groups):
+            inside = (drawn == group).astype(float)
+            n, total = inside.sum(axis=1), inside @ below
+            ratio = (inside @ top) / total
+            weight = -1.0 if group == 0 else 1 / (self.n_groups - 1)
+            # sum of (top - ratio * below)^2, without a matrix of residuals
+            squares = inside @ top**2 - 2 * ratio * (inside @ (top * below)) + ratio**2 * (inside @ below**2)
+            estimate += weight * ratio
+            variance += weight**2 * np.maximum(squares, 0) / total**2 * n / np.maximum(n - 1, 1e-9)
+        return estimate, variance
+
+    def weighted(self, weights: Floats) -> Floats:
+        """The difference under weights of all units, shape (replicates, units)."""
+        parts = []
+        for group in range(self.n_groups):
+            inside = self.used & (self.code == group)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                parts.append((weights[:, inside] @ self.top[inside]) / (weights[:, inside] @ self.below[inside]))
+        return np.asarray(np.mean(parts[1:], axis=0) - parts[0])

@@ -1,0 +1,88 @@
+"""Corrections of p-values for the number of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from markedness.results import Score
+from markedness.stats.inference.arrays import Floats
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """Holm's step-down adjustment over one family; NaN stays NaN and does not count."""
+    p = np.asarray(p_values, dtype=float)
+    adjusted = np.full(p.shape, np.nan)
+    ordered = np.argsort(p, kind="stable")[: np.isfinite(p).sum()]  # NaN is last
+    adjusted[ordered] = np.minimum(np.maximum.accumulate(p[ordered] * np.arange(len(ordered), 0, -1)), 1.0)
+    return adjusted
+
+
+def benjamini_hochberg(p_values: ArrayLike) -> Floats:
+    """Benjamini-Hochberg over all cells of a family; a cell that could not be tested (NaN) counts as p = 1."""
+    from scipy import stats
+
+    p = np.asarray(p_values, dtype=float)
+    return np.asarray(stats.false_discovery_control(np.where(np.isnan(p), 1.0, p), method="bh")) if p.size else p
+
+
+def adjusted_p(p_values: ArrayLike) -> Floats:
+    """`benjamini_hochberg`, but NaN where nothing was tested."""
+    return np.where(np.isnan(np.asarray(p_values, dtype=float)), np.nan, benjamini_hochberg(p_values))
+
+
+def adjusted(scores: Iterable[Score], keys: Sequence[str]) -> list[Score]:
+    """Scores with ``p_adjusted`` of the headline, ``keys``, by Holm; the other Scores keep theirs."""
+    made = list(scores)
+    family = [place for place, score in enumerate(made) if score.key in keys]
+    for place, p in zip(family, holm([made[place].p for place in family]), strict=True):
+        made[place] = replace(made[place], p_adjusted=float(p))
+    return made
+
+
+def pooled_p(observed: ArrayLike, draws: ArrayLike) -> Floats:
+    """p-value of each of many statistics against the draws of all, each over its own permutation standard deviation.
+
+    Shapes as in `max_t`. Not corrected: for `benjamini_hochberg`. It holds on average over the statistics, whose
+    scaled draws are taken to have one distribution.
+    """
+    values, null = np.asarray(observed, dtype=float), np.asarray(draws, dtype=float)
+    sd = np.sqrt(np.square(null).mean(axis=0))
+    usable = np.isfinite(values) & np.isfinite(sd) & (sd > 1e-12)
+    p = np.full(values.shape, np.nan)
+    if usable.any():
+        pooled = np.sort((np.abs(null[:, usable]) / sd[usable]).ravel())
+        below = np.searchsorted(pooled, np.abs(values[usable]) / sd[usable] - 1e-10, side="left")
+        p[usable] = (1 + len(pooled) - below) / (1 + len(pooled))
+    return p
+
+
+def max_t(observed: ArrayLike, draws: ArrayLike) -> Floats:
+    """p-values of many statistics at once, each over its own permutation standard deviation.
+
+    Parameters
+    ----------
+    observed
+        Shape (k,).
+    draws
+        The same under exchanged labels, shape (n, k).
+
+    Returns
+    -------
+    float array, shape (k,)
+        (1 + #{max over j of abs(draw_j) / sd_j >= abs(observed_k) / sd_k}) / (1 + n): corrected over all k. NaN where
+        the observed value is NaN or its draws do not vary.
+    """
+    values, null = np.asarray(observed, dtype=float), np.asarray(draws, dtype=float)
+    sd = np.sqrt(np.square(null).mean(axis=0))
+    usable = np.isfinite(values) & np.isfinite(sd) & (sd > 1e-12)
+    p = np.full(values.shape, np.nan)
+    if not usable.any():
+        return p
+    largest = np.sort(np.nanmax(np.abs(null[:, usable]) / sd[usable], axis=1))
+    scaled = np.abs(values[usable]) / sd[usable]
+    p[usable] = (1 + len(largest) - np.searchsorted(largest, scaled - 1e-10, side="left")) / (1 + len(largest))
+    return p
