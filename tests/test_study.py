@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from markedness import params, pipeline, study
+from markedness import params, pipeline, revisions, study
 from markedness.audits import STAGES
 from markedness.files import StoreError
 from markedness.revisions import Revision, RevisionError
@@ -109,7 +110,7 @@ def test_track_with_a_server_that_is_down_exits_with_status_1_and_keeps_the_resu
 def test_compare_between_revisions_reads_git_and_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     changed: dict[str, Any] = {
-        **CONTENT,
+        **deepcopy(CONTENT),
         "run": ["model"],
         "models": {"model": {"backend": "scripted", "rule": "none"}},
     }
@@ -131,15 +132,22 @@ def test_compare_between_revisions_reads_git_and_the_cache(tmp_path: Path, monke
         git(tmp_path, "add", "--all")
         git(tmp_path, "commit", "--quiet", "--message", "after")
     said: list[str] = []
-    table = study.compare_revisions(loaded, "before", "HEAD", tmp_path / "out.csv", said.append)
+    table = revisions.compare(loaded, "before", "HEAD", tmp_path / "out.csv", said.append)
     row = table.set_index("score").loc["jsd.excess"]
     scores = pd.read_csv(tmp_path / "results" / "personas" / "model" / "scores.csv").set_index("key")
     # The mean under exchanged labels is drawn anew.
     assert row["b"] == pytest.approx(scores.loc["jsd.excess", "estimate"], rel=0.05)
     assert row["p_adjusted"] < 0.05
-    assert "jsd.excess" in said[0]
+    assert "jsd.excess" in said[0] and row["note"] == ""
+    changed["personas"]["generate"] = {**changed["personas"]["generate"], "temperature": 0.2, "samples": 21}
+    path.write_text(yaml.safe_dump(changed, sort_keys=False), encoding="utf-8")
+    asked = revisions.compare(loaded, "before", "workspace", say=said.append).set_index("score").loc["jsd.excess"]
+    note = str(asked["note"])
+    assert "personas.generate.temperature is 1.0 in before, 0.2 in workspace; ask both alike" in note
+    assert "personas.generate.samples is 20 in before, 21 in workspace" in note
+    assert note in said[-1] and asked["p"] < 0.05
     with pytest.raises(RevisionError, match="'nowhere' is neither a git revision"):
-        study.compare_revisions(loaded, "nowhere", "HEAD", say=said.append)
+        revisions.compare(loaded, "nowhere", "HEAD", say=said.append)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +163,7 @@ def test_compare_of_revisions_without_common_results_says_which_holds_none(
 ) -> None:
     with_metrics(monkeypatch, metrics)
     with pytest.raises(StoreError, match=sentence):
-        study.compare_revisions(params.load(folder / "params.yaml"), "a", "b", say=lambda _: None)
+        revisions.compare(params.load(folder / "params.yaml"), "a", "b", say=lambda _: None)
 
 
 def test_compare_of_revisions_that_measured_no_headline_score_is_no_failure(
@@ -163,14 +171,14 @@ def test_compare_of_revisions_that_measured_no_headline_score_is_no_failure(
 ) -> None:
     with_metrics(monkeypatch, {"a": {("personas", "none")}, "b": {("personas", "none")}})
     said: list[str] = []
-    table = study.compare_revisions(params.load(folder / "params.yaml"), "a", "b", tmp_path / "out.csv", said.append)
+    table = revisions.compare(params.load(folder / "params.yaml"), "a", "b", tmp_path / "out.csv", said.append)
     assert not len(table) and "difference" in pd.read_csv(tmp_path / "out.csv")
     assert said[0].startswith("compare: no headline score was measured in both a and b")
 
 
 def test_compare_of_one_revision_with_itself_is_refused(folder: Path) -> None:
     with pytest.raises(StoreError, match="both revisions are HEAD; name two"):
-        study.compare_revisions(params.load(folder / "params.yaml"), "HEAD", "HEAD", say=lambda _: None)
+        revisions.compare(params.load(folder / "params.yaml"), "HEAD", "HEAD", say=lambda _: None)
 
 
 def with_metrics(patch: pytest.MonkeyPatch, held: dict[str, set[tuple[str, str]]]) -> None:

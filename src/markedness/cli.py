@@ -197,7 +197,7 @@ def compare(
     params: ParamsFile = DEFAULT,
 ) -> None:
     """Compare every pair of models; with revisions, the same models at one and at the other."""
-    from markedness import pipeline, study
+    from markedness import pipeline, revisions, study
 
     if first is None:
         with _stage("compare", params) as loaded:
@@ -206,7 +206,7 @@ def compare(
         return
     loaded = _load(params)
     pipeline.recover(loaded)
-    study.compare_revisions(loaded, first, second, to)
+    revisions.compare(loaded, first, second, to)
 
 
 @app.command()

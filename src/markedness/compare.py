@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from markedness.asked import Asked, Unlike, unlike
 from markedness.cards import count
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import JUDGE, Score
@@ -65,6 +66,8 @@ class Comparison:
     confidence_level: float = 0.95
     question: str = ""
     """The column of that table that says what was asked; without it, all rows ask the same."""
+    asked: Mapping[str, Asked] = field(default_factory=dict)
+    """Model -> what it was asked; of one that is not named it is not known."""
     _made: dict[tuple[str, tuple[Any, ...], tuple[Any, ...]], dict[str, Score]] = field(default_factory=dict)
 
     def differences(self) -> pd.DataFrame:
@@ -102,12 +105,17 @@ class Comparison:
         }
         return Paired(first, second, {key: reason for key, reason in reasons.items() if reason}, len(shared))
 
+    def asked_unlike(self, a: str, b: str) -> Unlike:
+        """How two models were asked unlike."""
+        known = a in self.asked and b in self.asked
+        return unlike(self.asked[a], self.asked[b], (a, b)) if known else Unlike()
+
     def _pair(self, a: str, b: str) -> list[dict[str, Any]]:
         base = {"audit": self.audit, "model_a": a, "model_b": b, "method": "none", "note": "", "n_clusters": 0}
         scored = self.paired(a, b)
         if isinstance(scored, Unsupported):
             return [{**base, "score": "", "note": scored.reason}]
-        first, second = scored.first, scored.second
+        first, second, asked = scored.first, scored.second, str(self.asked_unlike(a, b))
         rows = []
         for key in self.headline:
             if key not in first or key not in second or not (first[key].comparable and second[key].comparable):
@@ -122,7 +130,7 @@ class Comparison:
                     **base, "score": key, "a": first[key].estimate, "b": second[key].estimate,
                     "difference": made.estimate, "ci_low": made.ci_low, "ci_high": made.ci_high, "p": made.p,
                     "detectable": made.detectable, "n_clusters": max(made.clusters.values(), default=scored.n_shared),
-                    "method": made.method, "note": say(first[key], second[key]),
+                    "method": made.method, "note": ". ".join(filter(None, (say(first[key], second[key]), asked))),
                 }
             )  # fmt: skip
         return rows

@@ -1,24 +1,33 @@
-"""Results and features of another git revision or DVC experiment."""
+"""Results and features of another git revision or DVC experiment, and the same models compared at two."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 from pydantic import ValidationError
 
+from markedness import audits
+from markedness.asked import NOT_ASKED, WHO, Asked
 from markedness.audits.base import AuditSpec
+from markedness.compare import DIFFERENCE_COLUMNS
 from markedness.files import StoreError
-from markedness.records import AuditError, Features, Strict, Unsupported
-from markedness.sizes import differences
+from markedness.lm.backends import backend
+from markedness.lm.progress import tell
+from markedness.params import Params
+from markedness.plugins import SpecError
+from markedness.records import AuditError, Features, FeatureTables, Strict, Unsupported
+from markedness.sizes import differences, filled, sized
 from markedness.store import Store, features_of
+from markedness.study import differences_of
 
 CODE = "markedness.yaml"
 """Of a study that was made by init: a hash of the code of each stage."""
@@ -102,6 +111,26 @@ class Revision:
         except OSError:
             return {}
 
+    def asked(self, spec: AuditSpec, file: str, model: str) -> Asked:
+        """What a model was asked, by the params file of the revision; as it stands where another version wrote it."""
+        params = self.mapping(file)
+        block, _, _ = sized(spec.name, dict(params.get(spec.name) or {}), params.get("size"), spec)
+        kind = spec.params("generate")
+        axes = {"axes": block["axes"]} if block.get("axes") and "axes" in kind.model_fields else {}
+        generate = _filled(kind, {**(block.get("generate") or {}), **axes})
+        config = self.block(file, model)
+        if own := (config.get("generate") or {}).get(spec.name):
+            generate = _filled(kind, filled(own, generate, kind))
+        try:
+            return Asked.of(spec, generate, backend(str(config.get("backend"))).config.model_validate(config))
+        except (ValidationError, SpecError):
+            return Asked.of(spec, generate, config)
+
+    def block(self, file: str, model: str) -> dict[str, Any]:
+        """A model's block of the params file, as it stands; {} where it has none."""
+        found = (self.mapping(file).get("models") or {}).get(model)
+        return dict(found) if isinstance(found, dict) else {}
+
     def digest(self, audit: str, model: str) -> str:
         """Of the files of the features, whatever the revision is called; of nothing where there are none."""
         folder, found = Store(Path()).features_path(audit, model).as_posix(), sha256()
@@ -135,6 +164,11 @@ def measured_otherwise(spec: AuditSpec, file: str, first: Revision, second: Revi
         a, b = made[0][stage], made[1][stage]
         if key := next(chain(differences(a, b), differences(b, a)), ""):
             return f"measured otherwise: {spec.name}.{stage}.{key} {between}; make both by the same params"
+    for judge in _judges(spec, made[0]["featurize"]):
+        a, b = ({k: v for k, v in side.block(file, judge).items() if k in WHO or k not in NOT_ASKED}
+                for side in (first, second))  # fmt: skip
+        if key := next(chain(differences(a, b), differences(b, a)), ""):
+            return f"measured otherwise: models.{judge}.{key}, of the judge, {between}; make both by the same params"
     files, others = first.stimuli(spec.name), second.stimuli(spec.name)
     if files and others and (name := next((n for n in sorted({*files, *others}) if files.get(n) != others.get(n)), "")):
         return f"asked or measured otherwise: data/stimuli/{spec.name}/{name} {between}; make both by the same files"
@@ -154,7 +188,92 @@ def _filled(kind: type[Strict], block: Mapping[str, Any]) -> dict[str, Any]:
         return dict(block)
 
 
-def refuse_nothing_held(held: dict[str, set[tuple[str, str]]]) -> None:
+def _judges(spec: AuditSpec, featurize: dict[str, Any]) -> tuple[str, ...]:
+    try:
+        return spec.judges(spec.params("featurize").model_validate(featurize))
+    except ValidationError:
+        return ()
+
+
+def compare(
+    params: Params, first: str, second: str, to: Path | None = None, say: Callable[[str], None] = tell
+) -> pd.DataFrame:
+    """The same models at two git revisions or DVC experiments, printed, and written as CSV where asked.
+
+    Features are read from DVC's cache and scored by the code and params of now. Where the cache lacks them, the
+    metrics of the two revisions stand side by side without an interval.
+
+    Raises
+    ------
+    StoreError
+        When both names are the same, a revision holds no results of the models to run, or the two hold none of the
+        same model and audit.
+    """
+    if first == second:
+        raise StoreError(f"compare: both revisions are {first}; name two")
+    sides = {name: Revision(params.root, name) for name in (first, second)}
+    frames = []
+    held: dict[str, set[tuple[str, str]]] = {name: set() for name in sides}
+    file = params.path.name
+    why_not = cache(lambda audit: measured_otherwise(audits.spec(audit), file, *sides.values()))
+    for model in params.run:
+        features: dict[str, dict[str, FeatureTables | Unsupported]] = {}
+        asked: dict[str, dict[str, Asked]] = {}
+        for audit in params.audits:
+            tables = {name: side.features(audit, model) for name, side in sides.items()}
+            known = {
+                name: found if isinstance(found, Unsupported) else found.tables
+                for name, found in tables.items()
+                if found is not None
+            }
+            metrics = {name: side.metrics(audit, model) for name, side in sides.items()} if len(known) < 2 else {}
+            for name in sides:
+                if name in known or metrics[name] is not None:
+                    held[name].add((audit, model))
+            if len(known) == 2:
+                asked[audit] = {name: side.asked(audits.spec(audit), file, model) for name, side in sides.items()}
+                features[audit] = dict.fromkeys(known, Unsupported(why)) if (why := why_not(audit)) else known
+            elif None not in metrics.values():
+                frames.append(_plain(audit, model, metrics))
+        frames.append(differences_of(params, features, asked).assign(model=model))
+    if not (frames := [frame for frame in frames if len(frame)]):
+        _refuse_nothing_held(held)
+        say(f"compare: no headline score was measured in both {first} and {second}; see the notes of their results")
+    table = pd.concat(frames or [pd.DataFrame(columns=["model", *DIFFERENCE_COLUMNS])], ignore_index=True)
+    table = table[["model", *(column for column in table if column != "model")]]
+    if frames:
+        say(table_text(table))
+        for note, rows in table[table["note"].ne("")].groupby("note", sort=False):
+            places = dict.fromkeys(zip(rows["model"], rows["audit"], strict=True))
+            say(f"compare: {', '.join(f'{model} {audit}' for model, audit in places)}: {note}")
+    if to is not None:
+        Store(params.root).write_csv(to, table)
+        say(f"compare: {len(table)} differences in {to}")
+    return table
+
+
+def _plain(audit: str, model: str, metrics: dict[str, dict[str, float] | None]) -> pd.DataFrame:
+    """Headline metrics of two revisions, a minus b, without an interval."""
+    (first, a), (second, b) = metrics.items()
+    if a is None or b is None:
+        return pd.DataFrame()
+    keys = [key for key in audits.spec(audit).headline if key in a and key in b]
+    note = "features are not in the cache: run 'dvc fetch'; whether both were asked and measured alike was not checked"
+    rows = [
+        {"audit": audit, "score": key, "model_a": first, "model_b": second, "a": a[key], "b": b[key],
+         "difference": a[key] - b[key], "method": "none", "note": note}
+        for key in keys
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS)).assign(model=model)
+
+
+def table_text(table: pd.DataFrame) -> str:
+    """Differences for a terminal."""
+    columns = ["model", "audit", "score", "a", "b", "difference", "ci_low", "ci_high", "p_adjusted"]
+    return table[columns].to_string(index=False, float_format=lambda value: f"{value:.3g}", na_rep="")
+
+
+def _refuse_nothing_held(held: dict[str, set[tuple[str, str]]]) -> None:
     """Say which revision holds no results, or that two hold none of the same (audit, model)."""
     lacking = [name for name, found in held.items() if not found]
     if lacking:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from markedness import audits
+from markedness.asked import Asked
 from markedness.audits.base import AuditSpec
 from markedness.audits.homogeneity.replication import Replication, replication, single_axis
 from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effects, replications, stacked, word_overlap
 from markedness.examples import examples, samples
-from markedness.files import StoreError
 from markedness.gate.outputs import tags
 from markedness.lm.config import CorpusModel
 from markedness.lm.progress import tell
@@ -52,7 +52,7 @@ def _compare(params: Params, store: Store, folder: Path) -> tuple[pd.DataFrame, 
         }
         for audit in params.audits
     }
-    differences = _differences(params, features)
+    differences = differences_of(params, features)
     results = {(a, m): r for a in params.audits for m in params.run if (r := read(store, a, m, audits.spec(a).card))}
     scores = _headlines(results)
     overlap = word_overlap(_tables(results, "marked_words"))
@@ -97,9 +97,13 @@ def _tables(results: dict[tuple[str, str], Result], stem: str) -> dict[str, pd.D
     return {model: result.table(stem) for (_, model), result in results.items() if stem in result.tables}
 
 
-def _differences(params: Params, features: dict[str, dict[str, FeatureTables | Unsupported]]) -> pd.DataFrame:
+def differences_of(
+    params: Params, features: dict[str, dict[str, FeatureTables | Unsupported]],
+    asked: Mapping[str, Mapping[str, Asked]] | None = None,
+) -> pd.DataFrame:  # fmt: skip
+    """The differences of all audits; ``asked``: audit -> name -> what was asked, where the names are no models."""
     found = [
-        comparison(params, audit, tables, place).differences()
+        comparison(params, audit, tables, place, None if asked is None else asked.get(audit, {})).differences()
         for place, (audit, tables) in enumerate(features.items())
         if len(tables) > 1
     ]
@@ -108,17 +112,26 @@ def _differences(params: Params, features: dict[str, dict[str, FeatureTables | U
 
 
 def comparison(
-    params: Params, audit: str, tables: Mapping[str, FeatureTables | Unsupported], place: int = 0
-) -> Comparison:
+    params: Params, audit: str, tables: Mapping[str, FeatureTables | Unsupported], place: int = 0,
+    asked: Mapping[str, Asked] | None = None,
+) -> Comparison:  # fmt: skip
     """Models on one audit, kept to what all of them answered; ``place``: of the audit, for the seed."""
     spec, settings = audits.spec(audit), params.compare
+    if asked is None:
+        asked = {name: asked_now(params, audit, name) for name in tables if name in params.models}
     if spec.comparable is not None:
         tables = {**tables, **spec.comparable(_measured(tables))}
     scored = partial(_scores, spec, params.stage(audit, "evaluate"), (params.seed, place))
     return Comparison(
         audit, tables, scored, spec.table, spec.cluster, spec.headline, params.controls, settings.correction,
-        settings.confidence_level, spec.question,
+        settings.confidence_level, spec.question, asked,
     )  # fmt: skip
+
+
+def asked_now(params: Params, audit: str, model: str) -> Asked:
+    """What a model is asked by these params."""
+    generate = params.stage(audit, "generate", model).model_dump(mode="json")
+    return Asked.of(audits.spec(audit), generate, params.model(model))
 
 
 def _scores(spec: AuditSpec, params: Strict, seed: Sequence[int], tables: FeatureTables) -> Sequence[Score]:
@@ -145,79 +158,6 @@ def _across(params: Params, features: dict[str, dict[str, FeatureTables | Unsupp
         if (across := audits.spec(audit).across) is not None:
             made |= across(_measured(tables), versions, params.stage(audit, "evaluate"))
     return made
-
-
-def compare_revisions(
-    params: Params, first: str, second: str, to: Path | None = None, say: Report = tell
-) -> pd.DataFrame:
-    """The same models at two git revisions or DVC experiments, printed, and written as CSV where asked.
-
-    Features are read from DVC's cache and scored by the code and params of now. Where the cache lacks them, the
-    metrics of the two revisions stand side by side without an interval.
-
-    Raises
-    ------
-    StoreError
-        When both names are the same, a revision holds no results of the models to run, or the two hold none of the
-        same model and audit.
-    """
-    from markedness.revisions import Revision, measured_otherwise, refuse_nothing_held
-
-    if first == second:
-        raise StoreError(f"compare: both revisions are {first}; name two")
-    sides = {name: Revision(params.root, name) for name in (first, second)}
-    frames = []
-    held: dict[str, set[tuple[str, str]]] = {name: set() for name in sides}
-    unlike = cache(lambda audit: measured_otherwise(audits.spec(audit), params.path.name, *sides.values()))
-    for model in params.run:
-        features: dict[str, dict[str, FeatureTables | Unsupported]] = {}
-        for audit in params.audits:
-            tables = {name: side.features(audit, model) for name, side in sides.items()}
-            known = {
-                name: found if isinstance(found, Unsupported) else found.tables
-                for name, found in tables.items()
-                if found is not None
-            }
-            metrics = {name: side.metrics(audit, model) for name, side in sides.items()} if len(known) < 2 else {}
-            for name in sides:
-                if name in known or metrics[name] is not None:
-                    held[name].add((audit, model))
-            if len(known) == 2:
-                features[audit] = dict.fromkeys(known, Unsupported(why)) if (why := unlike(audit)) else known
-            elif None not in metrics.values():
-                frames.append(_plain(audit, model, metrics))
-        frames.append(_differences(params, features).assign(model=model))
-    if not (frames := [frame for frame in frames if len(frame)]):
-        refuse_nothing_held(held)
-        say(f"compare: no headline score was measured in both {first} and {second}; see the notes of their results")
-    table = pd.concat(frames or [pd.DataFrame(columns=["model", *DIFFERENCE_COLUMNS])], ignore_index=True)
-    table = table[["model", *(column for column in table if column != "model")]]
-    if frames:
-        say(table_text(table))
-    if to is not None:
-        Store(params.root).write_csv(to, table)
-        say(f"compare: {len(table)} differences in {to}")
-    return table
-
-
-def _plain(audit: str, model: str, metrics: dict[str, dict[str, float] | None]) -> pd.DataFrame:
-    """Headline metrics of two revisions, a minus b, without an interval."""
-    (first, a), (second, b) = metrics.items()
-    if a is None or b is None:
-        return pd.DataFrame()
-    keys = [key for key in audits.spec(audit).headline if key in a and key in b]
-    rows = [
-        {"audit": audit, "score": key, "model_a": first, "model_b": second, "a": a[key], "b": b[key],
-         "difference": a[key] - b[key], "method": "none", "note": "features are not in the cache: run 'dvc fetch'"}
-        for key in keys
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS)).assign(model=model)
-
-
-def table_text(table: pd.DataFrame) -> str:
-    """Differences for a terminal."""
-    columns = ["model", "audit", "score", "a", "b", "difference", "ci_low", "ci_high", "p_adjusted"]
-    return table[columns].to_string(index=False, float_format=lambda value: f"{value:.3g}", na_rep="")
 
 
 def report(params: Params, say: Report = tell) -> None:

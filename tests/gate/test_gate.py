@@ -29,7 +29,7 @@ from markedness.store import Store
 
 pytestmark = pytest.mark.slow
 
-MODELS = {
+MODELS: dict[str, dict[str, Any]] = {
     "v1": {"backend": "scripted", "rule": "none"},
     "v2": {"backend": "scripted", "rule": "none", "seed": 3},
     "planted": {"backend": "scripted", "rule": "planted"},
@@ -292,6 +292,28 @@ def test_a_revision_that_was_measured_otherwise_is_not_compared(folder: Path) ->
     made = gated(folder, {"baseline": "main", "models": ["v2"]}, homogeneity=otherwise)
     why = "measured otherwise: homogeneity.featurize.exclude_empty differs between main and workspace"
     assert made.status == 3 and all(why in one.reason for one in made.decisions)
+
+
+@pytest.mark.parametrize(
+    ("generate", "model", "why"),
+    [
+        ({"temperature": 0.2}, {}, "homogeneity.generate.temperature is 0.2 in v2, 1.0 in main"),
+        ({}, {"generate": {"homogeneity": {"study": "individual_prompt"}}}, "homogeneity.generate.study is"),
+    ],
+)
+def test_a_revision_that_was_asked_otherwise_is_not_gated(
+    folder: Path, generate: dict[str, Any], model: dict[str, Any], why: str
+) -> None:
+    committed(folder)
+    own = CONTENT["homogeneity"]
+    asked = {**own, "generate": {**own["generate"], **generate}}
+    models = {**MODELS, "v2": MODELS["v2"] | model}
+    made = gated(folder, {"baseline": "main", "models": ["v2"]}, homogeneity=asked, models=models)
+    assert made.status == 3 and all(why in one.reason for one in made.decisions)
+    more = {**own, "generate": {**own["generate"], "samples": 5}}
+    made = gated(folder, {"baseline": "main", "models": ["v2"]}, homogeneity=more)
+    assert made.status == 0
+    assert any("homogeneity.generate.samples is 5 in v2, 4 in main" in said for said in made.left_out)
 
 
 def test_a_revision_with_other_stimuli_or_other_code_is_not_compared(folder: Path) -> None:

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from markedness import audits
+from markedness.asked import Asked
 from markedness.compare import Comparison
 from markedness.gate import outputs
 from markedness.gate.cases import Decision, Outcome, Pair
@@ -22,7 +23,7 @@ from markedness.results import Score, VerdictKind, verdict
 from markedness.revisions import Revision, RevisionError, measured_otherwise
 from markedness.stale import of_known_params, older, stale
 from markedness.store import Store
-from markedness.study import comparison, features_or_reason
+from markedness.study import asked_now, comparison, features_or_reason
 
 STATUS = {Outcome.PASSED: 0, Outcome.FAILED: 1, Outcome.INCONCLUSIVE: 3}
 """Exit status of the command."""
@@ -69,14 +70,15 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
     if settings is None:
         raise ParamsError(f"{params.path.name}: {EXAMPLE}")
     store = Store(params.root)
-    baseline, before = _baseline(params, settings.baseline)
+    baseline, before, at_baseline = _baseline(params, settings.baseline)
     pairs: list[Pair] = []
     left_out: list[str] = []
     models = _candidates(params, settings)
     for audit in settings.audits or params.audits:
         for model in models:
             tables = {model: _features(store, audit, model), settings.baseline: before(audit, model)}
-            compared = comparison(params, audit, tables)
+            now, then = asked_now(params, audit, model), at_baseline(audit, model)
+            compared = comparison(params, audit, tables, asked={model: now, settings.baseline: then})
             margins, without = settings.margins.get(audit, {}), settings.without.get(audit, [])
             of_audit, sentences = pairs_of(compared, model, settings.baseline, margins, without)
             pairs += of_audit
@@ -165,13 +167,16 @@ def _features(store: Store, audit: str, model: str) -> Features:
     return features_or_reason(store, audit, model)
 
 
-def _baseline(params: Params, name: str) -> tuple[str, Callable[[str, str], Features]]:
-    """What to call the baseline, and (audit, candidate) -> its features.
+def _baseline(params: Params, name: str) -> tuple[str, Callable[[str, str], Features], Callable[[str, str], Asked]]:
+    """What to call the baseline, (audit, candidate) -> its features, and what it was asked.
 
     A key of models is another model; a revision is the candidate itself as it was.
     """
     if name in params.models:
-        return name, lambda audit, _: _features(Store(params.root), audit, name)
+        return (
+            name, lambda audit, _: _features(Store(params.root), audit, name),
+            lambda audit, _: asked_now(params, audit, name),
+        )  # fmt: skip
     revision, now = Revision(params.root, name), Revision(params.root, "workspace")
     try:
         label = revision.label
@@ -193,7 +198,7 @@ def _baseline(params: Params, name: str) -> tuple[str, Callable[[str, str], Feat
             return Unsupported(why)
         return found if isinstance(found, Unsupported) else found.tables
 
-    return label, features
+    return label, features, lambda audit, model: revision.asked(audits.spec(audit), params.path.name, model)
 
 
 def pairs_of(
@@ -212,8 +217,11 @@ def pairs_of(
     keys = [key for key in compared.headline if key not in without]
     left_out = [f"{audit} {key}: left out by gate.without" for key in without]
     scored = compared.paired(model, baseline)
-    if isinstance(scored, Unsupported):
-        return [Pair(model, audit, key, margin=margins.get(key), reason=scored.reason) for key in keys], left_out
+    asked = compared.asked_unlike(model, baseline)
+    if isinstance(scored, Unsupported) or asked.otherwise:
+        why = scored.reason if isinstance(scored, Unsupported) else asked.otherwise
+        return [Pair(model, audit, key, margin=margins.get(key), reason=why) for key in keys], left_out
+    left_out += [f"{audit}: {asked.more}"] if asked.more else []
     lost = [_is_lost(scores.get(missing_key)) for scores in (scored.first, scored.second)]
     pairs = []
     for key in keys:

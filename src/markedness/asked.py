@@ -1,0 +1,135 @@
+"""Whether two sides were asked alike, by their params: each changes what is asked, with three exceptions.
+
+- What a size sets says how much is asked (samples, cues, crawls), unless it is a field of `Sampling`: what both sides
+  were asked is compared, so that the other rows are left out. So is an entry that one side alone has: a group, text set
+  or task.
+- Of a model's block, what says who answers, how it is reached and what it may cost (`NOT_ASKED`).
+- Texts that exist already were not drawn with the params of `Sampling`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from markedness.audits.base import AuditSpec
+from markedness.lm.config import CorpusModel, CorpusSource, ModelConfig
+from markedness.records import Sampling
+
+WHO = frozenset(
+    ("backend", "model", "path", "revision", "gguf_package", "trust_remote_code", "dtype_text", "dtype_scores",
+     "served_by", "base_url", "rule", "strength", "seed", "family", "n_parameters")
+)  # fmt: skip
+"""Fields of a model's block that say who answers, and which draw of it."""
+NOT_ASKED = WHO | frozenset(
+    ("generate", "api_key_env", "concurrency", "min_concurrency", "timeout", "max_attempts", "max_wait", "max_requests",
+     "max_cost", "device", "batch_size", "workers", "max_tokens_parameter", "batch_api", "batch_requests", "batch_poll")
+)  # fmt: skip
+"""Fields that change no question: a field that is not named here, also one of a backend of another package, does."""
+SAMPLING = frozenset(one.name for one in fields(Sampling))
+_NAMED = 3
+_LONGEST = 40
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one side was asked."""
+
+    audit: str
+    generate: Mapping[str, Any]
+    """The filled generate block, with the axes."""
+    settings: Mapping[str, Any]
+    """What the model's block says of how it is asked."""
+    amounts: frozenset[tuple[str, str]]
+    """First and last key of each param that a size sets."""
+
+    @classmethod
+    def of(cls, spec: AuditSpec, generate: Mapping[str, Any], config: ModelConfig | Mapping[str, Any]) -> Asked:
+        """Of a filled generate block and the model's block; a mapping is one that this version cannot check."""
+        block = config.model_dump(mode="json") if isinstance(config, ModelConfig) else config
+        sources = {key for key, value in dict(config).items() if isinstance(value, CorpusSource)}
+        if isinstance(config, CorpusModel):
+            generate = {key: value for key, value in generate.items() if key not in SAMPLING}
+            sources = set(block)
+        settings = {key: value for key, value in block.items() if key not in NOT_ASKED | sources}
+        paths = (path for size in spec.sizes.values() for path in _leaves(size))
+        amounts = frozenset((path[0], path[-1]) for path in paths if path[-1] not in SAMPLING)
+        return cls(spec.name, generate, settings, amounts)
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """How two sides were asked unlike, each a sentence without a full stop, "" where they were not."""
+
+    otherwise: str = ""
+    """Questions differ: the difference may be one of the questions."""
+    more: str = ""
+    """One side was asked more of the same."""
+
+    def __str__(self) -> str:
+        return ". ".join(filter(None, (self.otherwise, self.more)))
+
+
+def unlike(first: Asked, second: Asked, names: tuple[str, str]) -> Unlike:
+    """How two sides were asked unlike.
+
+    Parameters
+    ----------
+    first, second
+        The sides, on one audit.
+    names
+        What to call them.
+    """
+    how: list[str] = []
+    much: list[str] = []
+    for path, a, b in _differing(*_of_both(first.generate, second.generate)):
+        entry = (a is _NONE or b is _NONE) and isinstance(b if a is _NONE else a, Mapping)
+        amount = entry or (path[0], path[-1]) in first.amounts & second.amounts
+        where = ".".join((first.audit, *(() if path[0] == "axes" else ("generate",)), *path))
+        (much if amount else how).append(f"{where} is {_shown(a)} in {names[0]}, {_shown(b)} in {names[1]}")
+    for path, a, b in _differing(*_of_both(first.settings, second.settings)):
+        how.append(f"{'.'.join(path)} of the model is {_shown(a)} in {names[0]}, {_shown(b)} in {names[1]}")
+    return Unlike(
+        f"asked otherwise, so that what differs may be the asking: {_listed(how)}; ask both alike" if how else "",
+        f"not asked the same amount: {_listed(much)}; what both were asked is compared" if much else "",
+    )
+
+
+_NONE = object()
+"""A key that a side does not have."""
+
+
+def _of_both(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What both have: backends differ in their settings."""
+    return {k: v for k, v in one.items() if k in other}, {k: v for k, v in other.items() if k in one}
+
+
+def _differing(one: object, other: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """(path, value, other value) of what differs, as deep as both are mappings."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in dict.fromkeys((*one, *other)):
+            yield from _differing(one.get(key, _NONE), other.get(key, _NONE), (*path, str(key)))
+    elif one != other:
+        yield path, one, other
+
+
+def _leaves(block: Mapping[str, object], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in block.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def _shown(value: object) -> str:
+    if value is _NONE or isinstance(value, Mapping):
+        return "not there" if value is _NONE else "there"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _listed(found: list[str]) -> str:
+    more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return "; ".join(found[:_NAMED]) + more
