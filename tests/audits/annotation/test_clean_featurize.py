@@ -113,6 +113,16 @@ def test_without_pairs_texts_match_by_vignette_and_share_the_unmarked_one() -> N
     assert table["group"].to_list() == ["Black", "Asian", "Black"] and table["delta"].to_list() == [0.5, -0.5, 0.0]
 
 
+def test_judgments_of_one_text_that_differ_are_counted_in_a_note() -> None:
+    # Black a: 1, 1, 0 (two repeat the first, and they differ); White a: 0, 0 (one repeats, alike); Asian b: once
+    columns = {"group": ["Black"] * 3 + ["White"] * 2 + ["Asian"], "pair": list("aaaaab"), "y": list("110001")}
+    (note,) = featurize.featurize(clean.clean(stored(**columns), clean.Params()), featurize.Params(), STIMULI).notes
+    assert note.startswith("3 judgments of names are of a text that is judged already on the same task and iteration;")
+    assert "; 1 text got different answers, and such a text counts as its share of yes." in note
+    apart = stored(**columns, iteration=list("012010"))
+    assert not featurize.featurize(clean.clean(apart, clean.Params()), featurize.Params(), STIMULI).notes
+
+
 def test_pairs_numbered_anew_in_each_iteration_stay_apart() -> None:
     rows = stored(group=["Black", "White"] * 2, pair=["1"] * 4, iteration=["0", "0", "1", "1"], y=list("1001"))
     assert units(rows)["delta"].to_list() == [1.0, -1.0]

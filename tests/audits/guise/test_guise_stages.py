@@ -12,7 +12,7 @@ from tests.cells import number, row
 from markedness.audits.guise import SPEC, clean, controls, evaluate, featurize, generate
 from markedness.audits.guise.design.tasks import Task
 from markedness.audits.guise.design.texts import TextSource
-from markedness.records import UNSUPPORTED, AuditError, Axes, Axis, Completion, FeatureTables, Prompt, Value
+from markedness.records import UNSUPPORTED, AuditError, Axes, Axis, Completion, Features, FeatureTables, Prompt, Value
 from markedness.store import FolderStimuli
 from markedness.tables import completion_rows
 
@@ -560,10 +560,13 @@ def paired_scores(**columns: str) -> pd.DataFrame:
     return stored_scores(**columns).assign(pair=lambda t: t["verb"] + t["log_prob"])
 
 
-def of_corpus(rows: pd.DataFrame) -> pd.DataFrame:
+def featurized(rows: pd.DataFrame) -> Features:
     made = clean.clean(generate.complete_corpus(rows, STIMULI, generate.Params()).assign(**NO_FAULT), clean.Params())
-    found = featurize.featurize(made, featurize.Params(), STIMULI)
-    return found.tables["scores"]
+    return featurize.featurize(made, featurize.Params(), STIMULI)
+
+
+def of_corpus(rows: pd.DataFrame) -> pd.DataFrame:
+    return featurized(rows).tables["scores"]
 
 
 NO_FAULT = {"error": None, "finish_reason": None}
@@ -582,6 +585,19 @@ def test_scores_that_only_one_guise_has_are_missing_in_the_other(lost: str, n: i
     reason = "the data have no score of this pair, prompt and word in AAE"
     assert table.loc[absent, "missing"].unique().tolist() == [reason]
     assert table.loc[~absent, "missing"].isna().all()
+
+
+def test_scores_given_twice_count_once_where_they_agree_and_are_noted_where_not() -> None:
+    rows = paired_scores()
+    copies, first = pd.concat([rows, rows.head(3)]), rows.head(1)
+    pd.testing.assert_frame_equal(of_corpus(copies), of_corpus(rows))
+    assert not featurized(copies).notes
+    # -1 twice and -3 once: the mean of -1 and -3
+    made = featurized(pd.concat([copies, first.assign(log_prob="-3")]))
+    (note,) = made.notes
+    assert note.startswith("1 score of 16 is given several times with different values, whose mean counts")
+    scores = made.tables["scores"].set_index(["attribute", "pair"])["log_prob"]
+    assert scores["lazy", "corpus/go-1"] == -2.0 and scores["kind", "corpus/go-1"] == -1.0
 
 
 def test_texts_that_are_not_matched_may_be_of_different_number() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from markedness.cards import are, count
 from markedness.records import AuditError, Features, Status, Stimuli, Strict
 
 Codes = NDArray[np.int64]
@@ -18,6 +19,8 @@ REASONS = {
     "failed": (Status.FAILED, Status.UNSUPPORTED),
 }
 """Column -> statuses of a missing judgment, counted on each side."""
+SAME_JUDGMENT = ("task", "iteration", "pair", "vignette", "gender", "group", "name")
+"""Columns that say which judgment of the names paradigm a row is."""
 NAMED = 5
 """Labels that a note names."""
 _ABOUT = (
@@ -96,7 +99,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         made[name] = made[name].where(made["paradigm"].astype(object) == "names")
     made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
     made["ungrouped"] = np.int32(ungrouped)
-    return Features({"pairs": made}, notes=tuple(_unread(responses)))
+    return Features({"pairs": made}, notes=(*_unread(responses), *_judged_again(rows)))
 
 
 def _unread(responses: pd.DataFrame) -> Iterator[str]:
@@ -112,6 +115,22 @@ def _unread(responses: pd.DataFrame) -> Iterator[str]:
             f"{counts.sum():,} stored labels are neither 0 nor 1 and count as missing: {shown}{more}. Say what they "
             "mean in models.<model>.annotation.values.y."
         )
+
+
+def _judged_again(rows: pd.DataFrame) -> Iterator[str]:
+    """Judgments of names that repeat one of the same text, task and iteration, and how many texts got both answers."""
+    names = rows[rows["paradigm"].astype(object).eq("names") & rows["answer"].notna()]
+    keys = [name for name in SAME_JUDGMENT if name in names]
+    again = int(names.duplicated(keys).sum())
+    if not again:
+        return
+    several = names.groupby(keys, sort=False, observed=True, dropna=False)["answer"].nunique().gt(1).sum()
+    yield (
+        f"{count(again, 'judgment')} of names {are(again)} of a text that is judged already on the same task and "
+        f"iteration; {count(int(several), 'text')} got different answers, and such a text counts as its share of yes. "
+        "Name a column of iterations where they are draws of their own; annotation.featurize.duplicates: false counts "
+        "the first judgment of each text of a pair alone."
+    )
 
 
 def _counted(responses: pd.DataFrame, params: Params) -> tuple[pd.DataFrame, int]:

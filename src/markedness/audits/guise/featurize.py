@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pandas as pd
 from pydantic import Field
 
 from markedness.audits.guise.language.texts import text_table
+from markedness.cards import are, count
 from markedness.records import Features, Status, Stimuli, Strict
 
 KEYS = ["task", "kind", "setting", "text_set", "control", "prompt_id", "pair", "attribute"]
@@ -66,7 +69,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     neutral = rows["group"].fillna("").eq("")
     marked = rows["marked"].fillna(False).astype(bool)
     cell = ["task", "prompt_id", "attribute"]
-    neutral_scores = rows[neutral].groupby(cell)["score"].mean().rename("neutral_log_prob").reset_index()
+    of_neutral = rows[neutral].drop_duplicates([*cell, "score"]).groupby(cell)
+    neutral_scores = of_neutral["score"].mean().rename("neutral_log_prob").reset_index()
     table = _paired(rows[marked], rows[~neutral & ~marked]).merge(neutral_scores, "left", cell)
     table["missing"] = table["why"].fillna(table["why_reference"])
     table["coverage"] = table[["coverage", "coverage_reference"]].min(axis=1)
@@ -84,7 +88,21 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         labels[side] = labels[side].cat.set_categories([*asked, *(() if "" in asked else [""])])
     verbs = stimuli.table("verbs.csv", ["ing"])["ing"].tolist() if stimuli.has("verbs.csv") else []
     texts = text_table(rows, params.features, verbs, params.topics)
-    return Features({"scores": table.assign(**labels), "attributes": _attributes(rows, stimuli), "texts": texts})
+    tables = {"scores": table.assign(**labels), "attributes": _attributes(rows, stimuli), "texts": texts}
+    return Features(tables, notes=tuple(_given_again(rows)))
+
+
+def _given_again(rows: pd.DataFrame) -> Iterator[str]:
+    """Scores that stored data give several times with different values."""
+    values = rows.assign(group=rows["group"].fillna("")).groupby([*KEYS, "group"], sort=False, dropna=False)["score"]
+    several = values.nunique()
+    if n := int(several.gt(1).sum()):
+        first = dict(zip([*KEYS, "group"], several.index[several.gt(1)][0], strict=True))
+        yield (
+            f"{count(n, 'score')} of {len(several):,} {are(n)} given several times with different values, whose "
+            f"mean counts (first: {first['attribute']}, prompt {first['prompt_id']}, pair {first['pair']}, "
+            f"{first['group'] or 'neutral'}). Give every text a pair of its own where they are of different texts."
+        )
 
 
 def _paired(marked: pd.DataFrame, unmarked: pd.DataFrame) -> pd.DataFrame:
@@ -105,7 +123,8 @@ def _paired(marked: pd.DataFrame, unmarked: pd.DataFrame) -> pd.DataFrame:
 
 
 def _side(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per key: the score of one guise; the mean where a score was taken more than once."""
+    """One row per key: the score of one guise; the mean of the values where a score was taken more than once."""
+    rows = rows.drop_duplicates([*KEYS, "score"])
     made: pd.DataFrame = rows.groupby(KEYS, as_index=False, sort=False, dropna=False).agg(
         log_prob=("score", "mean"), why=("why", "first"), estimator=("estimator", "first"),
         coverage=("coverage", "min"), cut=("cut", "any"), cluster=("cluster", "first"),
