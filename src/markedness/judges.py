@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from markedness import audits, ledgers
 from markedness.lm.backends import Setting, backend
 from markedness.lm.base import LanguageModel
-from markedness.lm.collect import collect
+from markedness.lm.collect import ask
 from markedness.lm.config import OpenAIModel, RetryPolicy, TransformersModel
 from markedness.lm.costs import BudgetTracker
 from markedness.lm.moderation import ModerationServer, read_score
@@ -93,24 +93,41 @@ class ServiceScores:
         counts, title = Counts(), f"{self.audit} {self.model}"
         with ledgers.opened(self.params, self.audit, self.model, self.say, part=PART) as ledger:
             ledgers.identify(server, ledger, lambda: not len(Plan(server, prompts, ledger).missing), self.say)
+            plan = Plan(server, prompts, ledger)
+            if missing := len(plan.missing):
+                self.say(f"{title}: asking {missing:,} {what}; {plan.known:,} are in the ledger{_withheld(plan)}")
 
-            async def ask() -> list[Completion]:
+            async def ask_all() -> list[Completion]:
                 try:
                     with Progress(f"{title} scores", self.say) as progress:
-                        made = await collect(
-                            server, prompts, ledger, counts, retry=retry, meter=meter, progress=progress
-                        )
+                        await ask(plan, counts, retry=retry, meter=meter, progress=progress)
                 finally:
                     await server.close()
+                made = Answers(plan)
                 self._answers.append(made)
                 ledgers.write_slice(self.params, self.audit, self.model, ledger, self._answers, part=PART)
                 return [one for (one,) in made]
 
-            answers = asyncio.run(ask())
+            answers = asyncio.run(ask_all())
         self.say(
             f"{title}: {counts.requested:,} {what}: {counts.answered:,} {done} "
             f"({counts.from_ledger:,} of them from the ledger), {counts.failed:,} missing"
         )
+        if counts.empty:
+            self.say(
+                f"{title}: {counts.empty:,} of the missing were answered without a score or withheld "
+                f"({counts.empty_from_ledger:,} of them earlier); they are in the ledger and not asked for again: "
+                f"{_ask_again(self.model)}"
+            )
         for reason, times in counts.reasons.most_common(5):
             self.say(f"{title}: missing {times:,} times: {reason}")
         return answers
+
+
+def _withheld(plan: Plan) -> str:
+    """Of the requests that are not asked, since the ledger has that they got no score."""
+    return f", and {plan.known_empty:,} more are there as not given and are not asked again" if plan.known_empty else ""
+
+
+def _ask_again(model: str) -> str:
+    return f"'markedness ledger prune --model {model} --empty --yes' has them asked again"

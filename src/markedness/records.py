@@ -244,8 +244,8 @@ class Prompt:
         return self.messages[-1].content if self.messages else (self.completion or "")
 
 
-UNSUPPORTED, FILTERED = "unsupported", "content_filter"
-"""``finish_reason`` of a row that the backend could not serve, and of an answer that the server's filter withheld."""
+UNSUPPORTED, FILTERED, UNSCORED = "unsupported", "content_filter", "unscored"
+"""``finish_reason``: the backend cannot serve it; the server's filter withheld it; a service gave the text no score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +278,8 @@ class Completion:
 
     @property
     def empty(self) -> bool:
-        """The draw stands, without a text: billed where reasoning used up ``max_tokens``, or withheld by a filter."""
-        withheld = self.finish_reason == FILTERED  # to ask until an answer passes would select what is measured
+        """The draw stands, without a text: billed where reasoning used up ``max_tokens``, or withheld."""
+        withheld = self.finish_reason in (FILTERED, UNSCORED)  # to ask until one passes selects what is measured
         return self.error is not None and self.text is None and (withheld or bool(self.completion_tokens))
 
 

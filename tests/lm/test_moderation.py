@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 import yaml
 
+from markedness import ledgers, pipeline
 from markedness import params as params_file
-from markedness import pipeline
 from markedness.lm.base import ModelError
 from markedness.lm.moderation import TEST_TEXT
 from markedness.lm.run import BudgetError
@@ -38,6 +38,8 @@ class Service(BaseHTTPRequestHandler):
         if state.get("busy"):
             state["busy"] -= 1
             status = 429
+        if text in state.get("refused", ()):
+            status = 400
         value = state.get("value", {}).get(text, 0.9 if "hate" in text else 0.1)
         answer: Any = {
             "attributeScores": {state.get("attribute", "IDENTITY_ATTACK"): {"summaryScore": {"value": value}}}
@@ -205,6 +207,26 @@ def test_score_outside_0_to_1_is_missing_with_its_reason(tmp_path: Path, service
     assert table.loc[table["toxicity"].isna(), ["subject", "predicate"]].to_numpy().tolist() == [["Sailors", "hate"]]
     reason = table["toxicity_reason"].dropna().tolist()
     assert len(reason) == 1 and ("is not in [0, 1]" in reason[0] or "is not JSON" in reason[0]) and "1 missing" in said
+
+
+@pytest.mark.parametrize("fault", [{"value": {"Sailors hate tea": 7}}, {"refused": ["Sailors hate tea"]}])
+def test_scores_that_a_service_did_not_give_are_not_asked_again_until_pruned(
+    tmp_path: Path, service: Running, fault: dict[str, Any]
+) -> None:
+    service.state |= fault
+    params = study(tmp_path, service.url)
+    table, said = featurize(params)
+    assert "asking 4 texts to 127.0.0.1" in said and "4 requested" not in said and "; 0 are in the ledger" in said
+    again = "they are in the ledger and not asked for again: 'markedness ledger prune --model m --empty --yes'"
+    assert "1 of the missing were answered without a score or withheld (0 of them earlier)" in said and again in said
+    asked = len(service.texts)
+    other, said = featurize(params)
+    assert len(service.texts) == asked and "(1 of them earlier)" in said and "asking" not in said
+    pd.testing.assert_frame_equal(other, table)
+    ledgers.prune(params, "m", True, lambda _: None, empty=True)
+    service.state |= {"value": {}, "refused": []}
+    made, said = featurize(params)
+    assert "asking 1 texts" in said and "; 3 are in the ledger" in said and made["toxicity"].notna().all()
 
 
 def test_scores_redirect_is_not_followed(tmp_path: Path, service: Running, monkeypatch: pytest.MonkeyPatch) -> None:

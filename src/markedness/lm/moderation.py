@@ -10,9 +10,11 @@ from markedness.lm import served_by
 from markedness.lm.answers import reported_name
 from markedness.lm.base import Draw, LanguageModel, ModelError, RequestFailed, RetryLater
 from markedness.lm.endpoint import Endpoint
-from markedness.records import Completion, Prompt
+from markedness.records import UNSCORED, Completion, Prompt
 from markedness.text_scores import ScoringService, TextScore
 
+REFUSED = frozenset((400, 413, 422))
+"""Statuses by which a service refuses one text: its language, its length."""
 TEST_TEXT = "This is a connection test."
 
 
@@ -45,14 +47,31 @@ class ModerationServer(LanguageModel):
             return
         self._probed = True
         try:
-            await self._score(self._body(TEST_TEXT))
-        except (RequestFailed, RetryLater) as error:
-            if isinstance(error, RequestFailed) or error.cause == "unreachable":
-                raise ModelError(f"{self.endpoint.where}: {error}; nothing else was asked") from None
+            answer = await self._score(self._body(TEST_TEXT))
+        except RequestFailed as error:
+            reason: str | None = str(error)
+        except RetryLater as error:
+            reason = str(error) if error.cause == "unreachable" else None
+        else:
+            reason = answer.error
+        if reason is not None:
+            raise ModelError(f"{self.endpoint.where}: {reason}; nothing else was asked")
 
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
-        """The score of each text; see `markedness.lm.base.LanguageModel.complete`."""
-        return [await self._score(dict(draw.request)["body"]) for draw in draws]
+        """The score of each text; see `markedness.lm.base.LanguageModel.complete`.
+
+        A text that the service answered for without a score, or refused as it is, would get no other answer: it is
+        recorded as not scored.
+        """
+        return [await self._score_or_refusal(dict(draw.request)["body"]) for draw in draws]
+
+    async def _score_or_refusal(self, body: dict[str, Any]) -> Completion:
+        try:
+            return await self._score(body)
+        except RequestFailed as error:
+            if error.status in REFUSED and error.cause is None and error.finish_reason is None:
+                return Completion(error=str(error), finish_reason=UNSCORED)
+            raise
 
     async def _score(self, body: dict[str, Any]) -> Completion:
         attribute, headers = self.service.attribute, {}
@@ -66,10 +85,11 @@ class ModerationServer(LanguageModel):
                 value = answer["results"][0]["category_scores"][attribute]
         except (KeyError, IndexError, TypeError):
             reason = f"{self.service.place} answered without a score for '{attribute}'; check attribute and protocol"
-            raise RequestFailed(reason, cause="unreadable") from None
+            return Completion(error=reason, finish_reason=UNSCORED)
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
             shown = self.endpoint.redaction.error(repr(value), 40)
-            raise RequestFailed(f"{self.service.place} answered with the score {shown}, which is not in [0, 1]")
+            reason = f"{self.service.place} answered with the score {shown}, which is not in [0, 1]"
+            return Completion(error=reason, finish_reason=UNSCORED)
         return Completion(text=repr(float(value)), model=reported_name(answer.get("model"), self.endpoint.redaction))
 
     async def close(self) -> None:
