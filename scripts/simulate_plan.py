@@ -29,9 +29,9 @@ from markedness.audits.guise import worlds as guise
 from markedness.audits.homogeneity import worlds as homogeneity
 from markedness.audits.knowledge import worlds as knowledge
 from markedness.audits.personas import worlds as personas
-from markedness.planning import typical
 from markedness.records import FeatureTables
 from markedness.stats.inference import ALPHA, POWER
+from markedness.typical import typical
 
 SEED = 2026
 AUDITS = Path(__file__).resolve().parents[1] / "src" / "markedness" / "audits"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from markedness import audits
-from markedness.planning import draw_typical
+from markedness.typical import draw_typical
 
 AUDITS = Path(__file__).resolve().parents[1] / "src" / "markedness" / "audits"
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from markedness import audits, params, planning
+from markedness import audits, params, planning, typical
 from markedness.params import ParamsError
 from markedness.reporting.results import Result
 from markedness.results import Score, not_estimated
@@ -73,7 +73,7 @@ def test_variance_of_a_finished_run_scales_the_plan(study: Path, monkeypatch: py
     alone, said = plan(study, sizes=["quick"])
     assert "planted world alone" in said[-1]
     loaded = params.load(study)
-    world = planning.typical("homogeneity", "quick")["pd_difference.marked"]
+    world = typical.typical("homogeneity", "quick")["pd_difference.marked"]
 
     scores = [replace(not_estimated("pd_difference.marked"), detectable=3 * world.detectable)]
     finished = Result("homogeneity", "m", audits.spec("homogeneity").card, study.parent, scores, notes=[])
@@ -150,28 +150,56 @@ def test_wrong_use_of_plan_is_one_sentence(study: Path, asked: dict[str, object]
 
 @pytest.mark.parametrize("audit", audits.AUDITS)
 def test_every_audit_is_planned_from_a_world_of_the_size_itself(audit: str) -> None:
-    quick, larger = planning.typical(audit, "quick"), planning.typical(audit, "standard")
+    quick, larger = typical.typical(audit, "quick"), typical.typical(audit, "standard")
     assert quick and set(quick) <= set(larger) <= set(audits.spec(audit).headline)
     # One crawl, as in the paper, has nothing to estimate an error from.
-    assert (set(planning.typical(audit, "paper")) == set(larger)) == (audit != "knowledge")
+    assert (set(typical.typical(audit, "paper")) == set(larger)) == (audit != "knowledge")
     for key, one in quick.items():
-        assert one.n <= larger[key].n and one.draws >= planning.N_DRAWS, key
+        assert one.n <= larger[key].n and one.draws >= typical.N_DRAWS, key
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("audit", audits.AUDITS)
 def test_smallest_effects_on_file_are_those_of_the_scores_as_they_are_now(audit: str) -> None:
-    drawn = {one.key: one for one in planning.draw_typical(audit, "quick", 1)}
-    for key, one in planning.typical(audit, "quick").items():
+    drawn = {one.key: one for one in typical.draw_typical(audit, "quick", 1)}
+    for key, one in typical.typical(audit, "quick").items():
         # Another first draw: run scripts/smallest_effects.py.
         if math.isnan(one.first):
             assert key not in drawn
         else:
             assert drawn[key].first == pytest.approx(one.first, rel=1e-6), key
+            assert drawn[key].smallest_p == pytest.approx(one.smallest_p, rel=0.01, nan_ok=True), key
+
+
+def test_looks_that_the_smallest_p_cannot_pass_find_nothing_and_name_the_remedy(study: Path) -> None:
+    # 800 draws of 2 scores: p is 1/801 at least, 2/801 after correction; .05 is reached with 20 looks, not with 21.
+    table, said = plan(study, sizes=["quick"], looks=20)
+    tested = table["score"].ne("replication.ceiling")  # it has no p
+    assert table["smallest_effect"][tested].notna().all() and table["cannot"].eq("").all()
+    table, said = plan(study, sizes=["quick"], looks=21, detect=["homogeneity.pd_difference.marked=0.5"])
+    assert table["smallest_effect"].isna().all()
+    why = (
+        "cannot be found with these draws and arrangements: the smallest p that could come out is 0.0012, which is "
+        "0.052 after correction over 2 scores and 21 looks; plan at most 20 looks, or ask more (name 40)"
+    )
+    assert table["cannot"][tested].str.startswith(why).all()
+    assert why in said[1] and why in said[-1]
+
+
+def test_draws_that_params_limit_are_known_to_the_plan(study: Path) -> None:
+    content = yaml.safe_load(study.read_text(encoding="utf-8"))
+    content["homogeneity"]["evaluate"]["n_permutations"] = 20
+    file = study.with_name("few.yaml")
+    file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    table, _ = plan(file, sizes=["quick"])  # 1/21 for each of 2 scores
+    table = table[table["score"].ne("replication.ceiling")]  # it has no p
+    assert table["smallest_effect"].isna().all()
+    assert table["cannot"].str.contains("is 0.048, which is 0.095 after correction over 2 scores; ask more").all()
+    assert table["cannot"].str.endswith("; where evaluate sets n_permutations, set more").all()
 
 
 def test_an_effect_that_was_simulated_stands_for_that_of_the_typical_error() -> None:
-    one = planning.Typical("gap.a", 60, 0.3, 20.0, 4, "name 20", 20, 0.3)
+    one = typical.Typical("gap.a", 60, 0.3, 20.0, 4, "name 20", 20, 0.3)
     assert one.smallest == 0.3 and replace(one, simulated=0.25).smallest == 0.25
 
 
@@ -181,16 +209,16 @@ def test_typical_effect_is_the_root_mean_square_over_draws() -> None:
     world = next(one for one in spec.worlds("quick") if one.name == "planted")
     own = []
     for draw in range(3):
-        rng = np.random.default_rng([planning.SEED, zlib.crc32(b"homogeneity/quick"), draw])
+        rng = np.random.default_rng([typical.SEED, zlib.crc32(b"homogeneity/quick"), draw])
         made = spec.scores(world.draw(rng), spec.params("evaluate")(), rng)
         own.append(next(score.detectable for score in made if score.key == "pd_difference.marked"))
-    drawn = planning.draw_typical("homogeneity", "quick", 3)[0]
+    drawn = typical.draw_typical("homogeneity", "quick", 3)[0]
     assert drawn.detectable == pytest.approx(math.sqrt(sum(one**2 for one in own) / 3))
     assert drawn.draws == 3 and drawn.first == own[0]
 
 
 def test_annotation_at_quick_is_planned_with_its_forty_pairs_of_names() -> None:
-    found = planning.typical("annotation", "quick")
+    found = typical.typical("annotation", "quick")
     assert found["dialect_gap.positive"].clusters == "pair 12"
     assert found["gap.positive"].n == 40 * 2  # two favourable tasks
     assert int(found["gap.positive"].clusters.rsplit("vignette ", 1)[1]) <= 40
@@ -203,7 +231,7 @@ def test_size_at_which_nothing_can_be_found_says_so(study: Path, monkeypatch: py
 
 
 def test_score_without_a_smallest_effect_has_a_line_that_says_so(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    only = {"pd_difference.marked": planning.typical("homogeneity", "quick")["pd_difference.marked"]}
+    only = {"pd_difference.marked": typical.typical("homogeneity", "quick")["pd_difference.marked"]}
     monkeypatch.setattr(planning, "typical", lambda audit, size: only)
     _, said = plan(study, sizes=["quick"])
     assert "  noncompliance.difference: no effect can be named that would be found" in said

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import math
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
-import numpy as np
 import pandas as pd
 
 from markedness import audits
@@ -21,18 +17,14 @@ from markedness.lm.ledger import summary
 from markedness.lm.progress import Report, tell
 from markedness.params import Params, ParamsError, load, resized
 from markedness.reporting.results import Result, read
-from markedness.results import NAN, Score
+from markedness.results import NAN
 from markedness.stats.inference import ALPHA, POWER, redetected
 from markedness.store import SHIPPED, Store
+from markedness.typical import typical
 
-SEED = 2026
-PLANTED = "planted"
-"""Name of the world that has what the size asks for, with the paper's effects; without it nothing can be planned."""
-N_DRAWS = 20
-"""Worlds that are drawn where an audit has no smallest_effects.csv (scripts/smallest_effects.py writes it)."""
 MOST_POWER = 0.999
 """More would be read as certainty."""
-PLAN_COLUMNS = ("audit", "size", "score", "smallest_effect", "clusters", "from")
+PLAN_COLUMNS = ("audit", "size", "score", "smallest_effect", "clusters", "from", "cannot")
 
 
 @dataclass(frozen=True)
@@ -91,7 +83,8 @@ def plan(
     -------
     DataFrame
         `PLAN_COLUMNS`: ``smallest_effect`` in the unit of the Score at its correction (NaN: none can be named),
-        ``clusters`` as "factor n", ``from``: what the variance comes from.
+        ``clusters`` as "factor n", ``from``: what the variance comes from, ``cannot``: why no effect at all would be
+        found, whatever its size, and the remedy; "" else.
 
     Raises
     ------
@@ -126,7 +119,7 @@ def plan(
             found = smallest_effects(params, audit, size, finished, power, looks)
             rows += [(audit, size, *row) for row in found]
             for row in found:
-                say(f"  {row[0]}: {_effect(row[1], power)}{f' ({row[2]})' if row[2] else ''}")
+                say(f"  {row[0]}: {row[4] or _effect(row[1], power)}{f' ({row[2]})' if row[2] else ''}")
             say(f"  variance: {found[0][3]}" if found else "  no effect can be named that would be found at this size")
     table = pd.DataFrame(rows, columns=list(PLAN_COLUMNS))
     for one in wanted:
@@ -141,8 +134,8 @@ def smallest_effects(
     finished: tuple[str, Result] | None,
     power: float = POWER,
     looks: int = 1,
-) -> list[tuple[str, float, str, str]]:
-    """(key, smallest effect, clusters, source) of each headline Score that has a test.
+) -> list[tuple[str, float, str, str, str]]:
+    """(key, smallest effect, clusters, source, why none can be found) of each headline Score that has a test.
 
     The audit's world with an effect as the paper reports it says how the error falls with the size; where there is a
     finished result of the present size, its error over that of the world at this size scales it. Of a study that asks
@@ -156,22 +149,51 @@ def smallest_effects(
     model, result = finished or ("", None)
     now = params.sizes[audit]
     same = typical(audit, now.name) if result is not None and now.name and not now.but_for else {}
+    limit: int | None = dict(params.stage(audit, "evaluate")).get("n_permutations")
     made = []
     for key in audits.spec(audit).headline:
         if key not in worlds:
-            made.append((key, NAN, "", False))
+            made.append((key, NAN, "", False, ""))
             continue
         score, own = worlds[key], result.score(key) if result is not None and key in same else None
         scale = own.detectable / same[key].detectable if own is not None and own.detectable > 0 else NAN
         value = redetected(score.smallest, score.df, score.family, score.family * looks, power) * (
             scale if math.isfinite(scale) else 1.0
         )
-        made.append((key, value, score.clusters, math.isfinite(scale)))
-    from_run = any(scaled for *_, scaled in made)
+        finest = own.smallest_p if own is not None and size == now.name else score.smallest_p
+        if limit is not None and finest > 0:  # it has an exchange test, with so many draws
+            finest = max(finest, 1 / (1 + limit))
+        why = beyond_reach(finest, score.family, looks, score.clusters)
+        made.append((key, NAN if why else value, score.clusters, math.isfinite(scale), why))
+    from_run = any(scaled for *_, scaled, _ in made)
     source = f"results of {model} at size {now.name}, carried over by the audit's planted world" if from_run else (
         "the audit's planted world alone (docs/calibration.md); run a small study first to have this model's own"
     )  # fmt: skip
-    return [(key, value, clusters, source) for key, value, clusters, _ in made]
+    return [(key, value, clusters, source, why) for key, value, clusters, _, why in made]
+
+
+def beyond_reach(smallest_p: float, family: int, looks: int, clusters: str) -> str:
+    """Why no effect can be found, however large, and the remedy; "" where one can.
+
+    Parameters
+    ----------
+    smallest_p
+        See `Score.smallest_p`; NaN: no bound.
+    family, looks
+        Scores and looks over which p is corrected.
+    clusters
+        What there is, as "factor n, factor n".
+    """
+    least = smallest_p * max(1, family)
+    if not least * looks > ALPHA:
+        return ""
+    over = f"{max(1, family)} scores" + (f" and {looks} looks" if looks > 1 else "")
+    fewer = f"plan at most {int(ALPHA / least)} looks, or " if least <= ALPHA else ""
+    return (
+        f"cannot be found with these draws and arrangements: the smallest p that could come out is {smallest_p:.2g}, "
+        f"which is {min(1.0, least * looks):.2g} after correction over {over}; {fewer}ask more"
+        f"{f' ({clusters})' if clusters else ''}; where evaluate sets n_permutations, set more"
+    )
 
 
 def unlike_size(params: Params, audit: str, size: str) -> str:
@@ -193,88 +215,22 @@ def _shipped() -> Params:
 
 def _own_effects(
     audit: str, present: bool, finished: tuple[str, Result] | None, other: str, power: float, looks: int
-) -> list[tuple[str, float, str, str]]:
+) -> list[tuple[str, float, str, str, str]]:
     """What a result of this very study found; of each key without one NaN, and why."""
     why = f"unknown, as this study differs from the size in {other}"
     if not present or finished is None:
-        return [(key, NAN, "", f"{why}; run it once, small, to have its own") for key in audits.spec(audit).headline]
+        again = f"{why}; run it once, small, to have its own"
+        return [(key, NAN, "", again, "") for key in audits.spec(audit).headline]
     model, result = finished
     made = []
     for key in audits.spec(audit).headline:
         score = result.score(key)
         value = redetected(score.detectable, score.df, score.family, score.family * looks, power)
         clusters = ", ".join(f"{factor} {n}" for factor, n in score.clusters.items())
-        made.append((key, value, clusters, f"results of {model} alone, as this study differs from the size in {other}"))
+        source = f"results of {model} alone, as this study differs from the size in {other}"
+        none = beyond_reach(score.smallest_p, score.family, looks, clusters)
+        made.append((key, NAN if none else value, clusters, source, none))
     return made
-
-
-@dataclass(frozen=True)
-class Typical:
-    """What a headline Score can find in a study of a size, over draws of the planted world."""
-
-    key: str
-    draws: int
-    detectable: float
-    """Root mean square of the Scores' own: the typical error, not one that a lucky draw shows."""
-    df: float
-    """Median; 0 where the Scores have none."""
-    family: int
-    clusters: str
-    """As "factor n, factor n"."""
-    n: int
-    first: float
-    """``detectable`` in the first draw, NaN included: a change of it says that the file is out of date."""
-    simulated: float = NAN
-    """Mean in worlds in which it is found in `POWER`, in place of ``detectable``; NaN where this was not drawn
-    (scripts/simulate_plan.py --write)."""
-
-    @property
-    def smallest(self) -> float:
-        """The effect that is found with `POWER`: simulated, or from the typical error."""
-        return self.simulated if math.isfinite(self.simulated) else self.detectable
-
-
-@cache
-def typical(audit: str, size: str) -> dict[str, Typical]:
-    """Headline key -> what it finds at a size: from the audit's smallest_effects.csv, else by drawing its worlds."""
-    spec = audits.spec(audit)
-    try:
-        text = (resources.files(spec.package) / "smallest_effects.csv").read_text(encoding="utf-8")
-    except OSError:
-        return {one.key: one for one in draw_typical(audit, size, N_DRAWS)}
-    table = pd.read_csv(io.StringIO(text))
-    table["clusters"] = table["clusters"].fillna("")
-    names = [field.name for field in fields(Typical)]
-    made = (Typical(*row) for row in table.loc[table["size"].eq(size), names].itertuples(index=False))
-    return {one.key: one for one in made}
-
-
-def draw_typical(audit: str, size: str, draws: int) -> list[Typical]:
-    """By drawing the planted world; none where an audit has no such world or no Score in it that can be found."""
-    spec = audits.spec(audit)
-    if spec.worlds is None or spec.scores is None or not size:
-        return []
-    world = next((one for one in spec.worlds(size) if one.name == PLANTED), None)
-    if world is None:
-        return []
-    found: dict[str, list[Score]] = {key: [] for key in spec.headline}
-    settings = spec.params("evaluate")(**world.params)
-    for draw in range(draws):
-        rng = np.random.default_rng([SEED, zlib.crc32(f"{audit}/{size}".encode()), draw])
-        for score in spec.scores(world.draw(rng), settings, rng):
-            if score.key in found:
-                found[score.key].append(score)
-    return [_typical(key, scores) for key, scores in found.items() if any(s.detectable > 0 for s in scores)]
-
-
-def _typical(key: str, scores: Sequence[Score]) -> Typical:
-    known = [score for score in scores if score.detectable > 0]
-    middle = float(np.median([score.df if score.df > 0 else 0.0 for score in known]))
-    usual = known[len(known) // 2]
-    return Typical(
-        key, len(known), float(np.sqrt(np.mean([score.detectable**2 for score in known]))), middle, usual.family,
-        ", ".join(f"{factor} {n}" for factor, n in usual.clusters.items()), usual.n, scores[0].detectable,
-    )  # fmt: skip
 
 
 def _finished(params: Params, store: Store, audit: str, model: str) -> tuple[str, Result] | None:
@@ -313,6 +269,8 @@ def _needed(one: Wanted, rows: pd.DataFrame, power: float) -> str:
     """At which size an effect is found, or how many clusters it takes."""
     subject = f"{one.audit}.{one.key} = {one.effect:g} with {100 * power:.4g}% probability"
     known = rows[rows["smallest_effect"].notna()]
+    if known.empty and len(cannot := rows[rows["cannot"].ne("")]):
+        return f"{subject}: {cannot['cannot'].iloc[-1]}"
     if known.empty:
         return f"{subject}: cannot be planned, none of these sizes has a smallest effect for it"
     enough = known[known["smallest_effect"] <= one.effect]
