@@ -157,7 +157,46 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     ]  # fmt: skip
     if corpus.untested:  # a reader of the number alone must not take it for one of these groups
         headline = [one.warned(f"Not over all groups, {_untested(corpus, corpus.untested)}.") for one in headline]
-    return headline, _group_scores(corpus, params, rng, counts, bits, clustered, (joint, drawn))
+    of_groups = _group_scores(corpus, params, rng, counts, bits, clustered, (joint, drawn))
+    unequal = {axis: unequal_copies(corpus, axis, rng) for axis in (None, *corpus.axes)}
+    axes = {group.name: axis for axis in unequal for group in of_axis(corpus.grouping, axis)}
+
+    def warned(score: Score) -> Score:
+        sentence = unequal[axes.get(score.group)] if score.measure == "jsd" and score.family else ""
+        return score.warned(sentence) if sentence else score
+
+    return list(map(warned, headline)), list(map(warned, of_groups))
+
+
+def unequal_copies(corpus: Corpus, axis: str | None, rng: np.random.Generator) -> str:
+    """What copies that are more frequent for some values of an axis do to the excess; "" where they are not.
+
+    Without an axis: of some combinations, as the headline exchanges them.
+
+    A text with its copies is exchanged as a whole. Where copies are of some groups alone, each exchange spreads them
+    over all, so that every group has texts of unequal weight, which is like fewer texts: the divergence by chance is
+    larger than that of the groups as they are. Copies that some texts have whatever their group do not do that.
+    """
+    units = corpus.units
+    exchange = units.exchange(axis)
+    if (units.copies == units.copies[:1]).all() or exchange.smallest_p > ALPHA:
+        return ""
+    size, rng = np.bincount(exchange.labels), _child(rng)
+
+    def spread(labels: NDArray[np.int64]) -> Floats:
+        means = [np.bincount(one, units.copies, len(size)) / size for one in labels]
+        return np.asarray(np.array(means) ** 2 @ size)
+
+    observed = float(spread(exchange.labels[None])[0])
+    found = exchange_test(observed, lambda n: spread(exchange.draw(n, rng)), draws_needed(), False, exchange.smallest_p)
+    if not found.p <= ALPHA:
+        return ""
+    means = np.bincount(exchange.labels, units.copies, len(size)) / size
+    return (
+        f"Copies of texts are not equally frequent in all groups (a text is there {means.min():.1f} times in one, "
+        f"{means.max():.1f} times in another), and exchanged labels spread them over all: the divergence by chance is "
+        "too large, so that this excess is too small. personas.clean.drop_duplicates: true counts each text once."
+    )
 
 
 def _untested(corpus: Corpus, groups: Sequence[Group], axis: str | None = None) -> str:
