@@ -127,9 +127,11 @@ def _one_audit(given: str, named: str) -> str:
 
 def _forecast(audit: str, model: str, path: Path) -> None:
     params = _load(path, audit, model)
+    from markedness import judges
     from markedness.generation import forecast
 
-    forecast(params, audit, model)
+    asked = forecast(params, audit, model)
+    judges.forecast(params, audit, model, asked.known == asked.total)
 
 
 @app.command()

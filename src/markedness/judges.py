@@ -10,7 +10,8 @@ from markedness.lm.backends import Setting, backend
 from markedness.lm.base import LanguageModel
 from markedness.lm.collect import ask
 from markedness.lm.config import OpenAIModel, RetryPolicy, TransformersModel
-from markedness.lm.costs import BudgetTracker
+from markedness.lm.costs import BudgetTracker, cost, expected_tokens, price_of
+from markedness.lm.ledger import Ledger
 from markedness.lm.moderation import ModerationServer, read_score
 from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress, tell
@@ -18,7 +19,7 @@ from markedness.params import Params
 from markedness.records import Completion, Prompt
 from markedness.results import JUDGE
 from markedness.store import Store
-from markedness.text_scores import Judgments, ScoringService, TextScore
+from markedness.text_scores import Judgments, Questions, ScoringService, TextScore, text_prompts
 
 PART = "judge"
 """Of the slice's name: data/ledger/<audit>/<model>.judge.jsonl."""
@@ -48,7 +49,7 @@ class ServiceScores:
     def __call__(self, service: ScoringService, texts: Sequence[str]) -> list[TextScore]:
         """Ask for what the ledger lacks; see `markedness.text_scores.TextScorer`."""
         different = list(dict.fromkeys(texts))
-        prompts = [Prompt("score", "", completion=text) for text in different]
+        prompts = text_prompts(different)
         server = ModerationServer(service, f"{self.audit}.featurize.toxicity")
         meter = BudgetTracker(max_requests=service.max_requests)
         answers = self._asked(server, prompts, meter, RetryPolicy(), f"texts to {service.place}", "scored")
@@ -58,9 +59,8 @@ class ServiceScores:
     def judge(self, model: str, questions: Sequence[Prompt]) -> Judgments:
         """Ask for what the ledger lacks; see `markedness.text_scores.TextScorer`."""
         config = self.params.model(model)
-        different = list({(one.messages, one.completion): one for one in questions}.values())
-        rule = audits.spec(self.audit).rule
-        judge = backend(config.backend).open(config, Setting(model, self.params.root, self.params.seed, rule))
+        different = _different(questions)
+        judge = _opened(self.params, self.audit, model)
         meter = BudgetTracker.of(config, model, self.params.prices)
         answers = self._asked(
             judge, different, meter, config.limits.retry, f"questions to the judge {model}", "answered"
@@ -131,3 +131,73 @@ def _withheld(plan: Plan) -> str:
 
 def _ask_again(model: str) -> str:
     return f"'markedness ledger prune --model {model} --empty --yes' has them asked again"
+
+
+def _different(questions: Sequence[Prompt]) -> list[Prompt]:
+    """Equal questions once."""
+    return list({(one.messages, one.completion): one for one in questions}.values())
+
+
+def _opened(params: Params, audit: str, judge: str) -> LanguageModel:
+    config = params.model(judge)
+    return backend(config.backend).open(config, Setting(judge, params.root, params.seed, audits.spec(audit).rule))
+
+
+# ---------------------------------------------------------------- before anything is asked
+
+
+def forecast(params: Params, audit: str, model: str, whole: bool, say: Callable[[str], None] = tell) -> None:
+    """Report what featurize would ask of services and judges, and what it would cost; nothing is asked or written.
+
+    Parameters
+    ----------
+    whole
+        Whether the responses that are there are of all that generate asks; else only a bound is known.
+    """
+    spec, store = audits.spec(audit), Store(params.root)
+    if (questions := spec.questions) is None:
+        return
+    there = whole and store.table_path("responses", audit, model).exists()
+    responses = store.read_table("responses", audit, model) if there else None
+    stimuli = store.stimuli(audit, params.language(audit))
+    asked = questions(responses, params.stage(audit, "featurize"), stimuli)
+    if not asked:
+        return
+    if responses is None:
+        source, most = params.model(model).source(audit), None
+        if source is None and spec.most_answers is not None:
+            most = spec.most_answers(params.stage(audit, "generate", model), stimuli)
+        bound = "one for each different answer" if most is None else f"at most {most:,}"
+        for one in asked:
+            say(f"{audit} {model}: requests to {_named(one.who)}: not known before the answers exist: {bound}")
+        return
+    with ledgers.opened(params, audit, model, say, part=PART) as ledger:
+        for one in asked:
+            say(f"{audit} {model}: {_forecast_of(params, audit, one, ledger, say)}")
+
+
+def _forecast_of(params: Params, audit: str, asked: Questions, ledger: Ledger, say: Callable[[str], None]) -> str:
+    """Requests of one service or judge, tokens and cost."""
+    prompts, money = _different(asked.prompts), "not known, as the service has no price"
+    if isinstance(asked.who, ScoringService):
+        plan = Plan(ModerationServer(asked.who, f"{audit}.featurize.toxicity"), prompts, ledger)
+        tokens = ""
+    else:
+        server = _opened(params, audit, asked.who)
+        ledgers.recall(server, ledger, lambda: not len(Plan(server, prompts, ledger).missing), say)
+        plan = Plan(server, prompts, ledger)
+        costs = [expected_tokens(plan.prompt(int(one)), server.sends_candidates) for one in plan.missing]
+        tokens_in, tokens_out = sum(one for one, _ in costs), sum(one for _, one in costs)
+        price = price_of(params.model(asked.who), asked.who, params.prices)
+        money = "unknown" if price is None else f"at most {cost(price, tokens_in, tokens_out):,.4f}"
+        tokens = f"; about {tokens_in:,} tokens in, at most {tokens_out:,} out"
+    missing = len(plan.missing)
+    return (
+        f"{len(plan):,} requests to {_named(asked.who)}, {len(plan) - missing:,} of them in the ledger"
+        f"{f' ({plan.known_empty:,} as not given)' if plan.known_empty else ''}, {missing:,} to be asked{tokens}; "
+        f"cost {money if missing else '0'}"
+    )
+
+
+def _named(who: ScoringService | str) -> str:
+    return who.place if isinstance(who, ScoringService) else f"the judge {who}"

@@ -9,7 +9,7 @@ from functools import cache
 
 import pandas as pd
 
-from markedness import audits
+from markedness import audits, judges
 from markedness.audits.base import SIZES
 from markedness.generation import Forecast, forecast
 from markedness.lm.config import CorpusModel, ScriptedModel
@@ -116,6 +116,8 @@ def plan(
             sized = resized(params, audit, size) if size else params
             asked = forecast(sized, audit, model, lambda _: None)
             say(f"{audit}, {sized.sizes[audit]}: {_requests(asked, store, audit, model)}")
+            present = asked.known == asked.total and size == params.sizes[audit].name
+            judges.forecast(sized, audit, model, present, lambda sentence: say(f"  {sentence}"))
             found = smallest_effects(params, audit, size, finished, power, looks)
             rows += [(audit, size, *row) for row in found]
             for row in found:

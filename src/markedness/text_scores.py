@@ -44,6 +44,21 @@ class TextScore:
 
 
 @dataclass(frozen=True, slots=True)
+class Questions:
+    """What a stage would ask of a service or judge."""
+
+    who: ScoringService | str
+    """The service, or the judge by its key in params.yaml."""
+    prompts: tuple[Prompt, ...] = ()
+    """Those of the answers that there are, equal ones included; none before there are answers."""
+
+
+def text_prompts(texts: Sequence[str]) -> list[Prompt]:
+    """What a service is asked, one prompt per text."""
+    return [Prompt("score", "", completion=text) for text in texts]
+
+
+@dataclass(frozen=True, slots=True)
 class Judgments:
     """What a model of params.yaml answers as a judge."""
 

@@ -12,11 +12,14 @@ import pytest
 import yaml
 from tests.cells import number
 from tests.servers.openai_server import Server
+from typer.testing import CliRunner
 
 from markedness import params as params_file
 from markedness import pipeline
+from markedness.cli import app
 from markedness.lm.run import BudgetError
 from markedness.params import ParamsError
+from markedness.planning import plan
 from markedness.records import AuditError
 from markedness.results import JUDGE
 
@@ -101,6 +104,37 @@ def test_judge_is_asked_of_regard_and_toxicity_once_and_a_second_run_asks_nothin
     assert before.count(b"How is the group spoken of") == before.count(b"How insulting or demeaning") == 4
     assert "4 answered (4 of them from the ledger)" in featurize(params)[1]
     assert len(server.questions) == 8 and slice_.read_bytes() == before
+
+
+def test_dry_run_and_plan_name_the_requests_to_judges_and_their_cost(tmp_path: Path, server: JudgeServer) -> None:
+    params = study(tmp_path, server)
+    content = yaml.safe_load(params.path.read_text(encoding="utf-8"))
+    content["prices"] = {"judge-1": {"input": 0, "output": 1_000_000}}  # a token of output costs 1
+    params.path.write_text(yaml.safe_dump(content), encoding="utf-8")
+
+    def dry_run(model: str) -> list[str]:
+        asked = ["generate", "knowledge", "--model", model, "--dry-run", "--params", str(params.path)]
+        made = CliRunner().invoke(app, asked)
+        assert made.exit_code == 0, made.output
+        return [line for line in made.output.splitlines() if "the judge judge" in line]
+
+    # Four different triples, about each of which two judgments of at most 8 tokens are asked.
+    judged = dry_run("m")
+    assert len(judged) == 2 and not server.questions
+    assert all("4 requests to the judge judge, 0 of them in the ledger, 4 to be asked" in line for line in judged)
+    assert all(line.endswith("at most 32 out; cost at most 32.0000") for line in judged)
+    featurize(params_file.load(params.path))
+    assert all("4 of them in the ledger, 0 to be asked" in line and "cost 0" in line for line in dry_run("m"))
+    content["models"]["new"] = {"backend": "scripted"}
+    content["knowledge"]["generate"] = {"predicates": ["are", "have"], "completions": 3, "rounds": 1, "draws": 2}
+    content["knowledge"]["generate"] |= {"crawls": 2, "arms": ["both", "none"]}
+    params.path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    # 2 subjects x (2 predicates x 3 + 2 strategies x 1 round x 2) x 2 arms x 2 crawls = 80
+    said: list[str] = []
+    plan(params_file.load(params.path), "new", sizes=["quick"], say=said.append)
+    bound = "knowledge new: requests to the judge judge: not known before the answers exist: at most 80"
+    assert [line.strip() for line in said].count(bound) == 2
+    assert any(bound in line for line in dry_run("new"))
 
 
 def test_judgments_of_a_pulled_slice_are_not_asked_for_again(tmp_path: Path, server: JudgeServer) -> None:

@@ -31,7 +31,7 @@ from markedness.records import (
     Unsupported,
 )
 from markedness.results import Evaluation, Score
-from markedness.text_scores import TextScorer
+from markedness.text_scores import Questions, TextScorer
 
 GROUP = "markedness.audits"
 """Entry-point group under which audits are registered."""
@@ -54,6 +54,8 @@ FeaturizeScored = Callable[[pd.DataFrame, Strict, Stimuli, TextScorer], "Feature
 Evaluate = Callable[[FeatureTables, Strict, np.random.Generator], Evaluation]
 CompleteCorpus = Callable[[pd.DataFrame, Stimuli, Strict], pd.DataFrame]
 Scores = Callable[[FeatureTables, Strict, np.random.Generator], Sequence[Score]]
+Asks = Callable[[pd.DataFrame | None, Strict, Stimuli], Sequence[Questions]]
+MostAnswers = Callable[[Strict, Stimuli], "int | None"]
 Worlds = Callable[[str], "Sequence[World]"]
 AsCorpus = Callable[[FeatureTables, Path], "WorldCorpus"]
 Comparable = Callable[[Mapping[str, FeatureTables]], dict[str, FeatureTables]]
@@ -165,6 +167,11 @@ class AuditSpec:
     """In place of ``featurize_ref`` where a service over HTTP may be asked for scores."""
     judges_ref: str | None = None
     """Params of featurize -> keys of the models that such a featurize asks as judges."""
+    questions_ref: str | None = None
+    """Responses (None: there are none yet), params of featurize, stimuli -> what such a featurize asks of services and
+    judges."""
+    most_answers_ref: str | None = None
+    """Params of generate, stimuli -> how many answers there are at most to be scored; None: not known."""
     across_ref: str | None = None
     """Tables over the versions of a model."""
     examples_ref: str | None = None
@@ -217,6 +224,16 @@ class AuditSpec:
         """Keys of the models that featurize asks with these params as judges; none for most audits."""
         found = self._optional(self.judges_ref)
         return () if found is None else cast("Callable[[Strict], tuple[str, ...]]", found)(params)
+
+    @property
+    def questions(self) -> Asks | None:
+        """See ``questions_ref``."""
+        return cast("Asks | None", self._optional(self.questions_ref))
+
+    @property
+    def most_answers(self) -> MostAnswers | None:
+        """See ``most_answers_ref``."""
+        return cast("MostAnswers | None", self._optional(self.most_answers_ref))
 
     @property
     def evaluate(self) -> Evaluate:

@@ -39,4 +39,6 @@ SPEC = AuditSpec(
     complete_corpus_ref="generate:complete_corpus",
     featurize_scored_ref="featurize:featurize",
     judges_ref="featurize:judges",
+    questions_ref="featurize:questions",
+    most_answers_ref="forecast:most_answers",
 )

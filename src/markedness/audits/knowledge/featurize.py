@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
 
 from markedness.audits.knowledge import NOT_MEASURED
-from markedness.audits.knowledge.design.wording import Wording
+from markedness.audits.knowledge.design.wording import Wording, statement_questions
 from markedness.audits.knowledge.language.choice import (
     RegardParams,
     ToxicityParams,
     no_scorer,
     regard_scorer,
+    scoring_service,
     service_scores,
     toxicity_scorer,
 )
 from markedness.audits.knowledge.language.judging import judged_regard, judged_toxicity
 from markedness.audits.knowledge.language.scorers import MASK, REGARD, ScorerError
 from markedness.audits.knowledge.language.topics import NO_TOPIC, fit_topics, no_topics
-from markedness.records import AuditError, Features, Status, Stimuli, Strict
+from markedness.records import AuditError, Features, Prompt, Status, Stimuli, Strict
 from markedness.results import JUDGE
 from markedness.text.classifiers import ClassifierError
 from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError
-from markedness.text_scores import TextScorer
+from markedness.text_scores import Questions, ScoringService, TextScorer, text_prompts
 
 
 class TopicParams(Strict):
@@ -90,6 +92,44 @@ def featurize(
         too small; -1: near no topic), topic_words, topic_stability (mean adjusted Rand index over seeds), topic_model
         (likewise).
     """
+    table = _triples(responses, params)
+    try:
+        scored = _scored(table, responses, params, score_texts, stimuli)
+        return Features({"triples": _with_topics(scored, params.topics, stimuli.language)})
+    except (ClassifierError, EmbeddingError, ScorerError) as error:
+        raise AuditError(f"knowledge.featurize: {error}") from error
+
+
+def questions(responses: pd.DataFrame | None, params: Params, stimuli: Stimuli) -> list[Questions]:
+    """What `featurize` asks of a service and of judges about these responses; of None, who is asked alone."""
+    asked: list[tuple[ScoringService | str, Callable[[_Statements], list[Prompt]]]] = []
+    if params.regard.model and not no_scorer("regard", params.regard, stimuli.language):
+        asked.append((params.regard.model, lambda said: _of_regard(params, stimuli, said)))
+    if params.toxicity.scorer in ("http", "judge") and not no_scorer("toxicity", params.toxicity, stimuli.language):
+        masked = params.toxicity.mask_subject
+        if params.toxicity.scorer == "http":
+            asked.append((scoring_service(params.toxicity), lambda said: text_prompts(said.texts(masked))))
+        else:
+            asked.append((params.toxicity.model, lambda said: _of_toxicity(params, stimuli, said)))
+    if responses is None:
+        return [Questions(who) for who, _ in asked]
+    table = _triples(responses, params)
+    said = _Statements.of(table[table["included"]])
+    return [Questions(who, tuple(made(said))) for who, made in asked]
+
+
+def _of_regard(params: Params, stimuli: Stimuli, said: _Statements) -> list[Prompt]:
+    texts = said.texts(params.regard.mask_subject)
+    return statement_questions(Wording.read(stimuli).judge, "regard", said.objects, texts)
+
+
+def _of_toxicity(params: Params, stimuli: Stimuli, said: _Statements) -> list[Prompt]:
+    question, texts = Wording.read(stimuli).judge_toxicity, said.texts(params.toxicity.mask_subject)
+    return [] if question is None else statement_questions(question, "toxicity", said.objects, texts)
+
+
+def _triples(responses: pd.DataFrame, params: Params) -> pd.DataFrame:
+    """The answers of the crawl, and which of them the measures read."""
     crawled = responses[~responses["strategy"].isin(["list", "judge"])]
     columns = [
         "prompt_id", "group", "class", "subject", "reference", "predicate", "object", "crawl", "round", "strategy",
@@ -99,11 +139,24 @@ def featurize(
     table = table.astype({"round": "int64", "planned": "int64", "attempt": "int64", "analysed": "bool"})
     left_out = table["duplicate"] & ("duplicate" in params.exclude)
     table["included"] = (table["status"].eq(Status.OK.value) & ~left_out).astype(bool)
-    try:
-        scored = _scored(table, responses, params, score_texts, stimuli)
-        return Features({"triples": _with_topics(scored, params.topics, stimuli.language)})
-    except (ClassifierError, EmbeddingError, ScorerError) as error:
-        raise AuditError(f"knowledge.featurize: {error}") from error
+    return table
+
+
+class _Statements(NamedTuple):
+    """Triples as texts."""
+
+    objects: list[str]
+    named: list[str]
+    masked: list[str]
+
+    @classmethod
+    def of(cls, triples: pd.DataFrame) -> _Statements:
+        said = triples["predicate"] + " " + triples["object"]
+        return cls(triples["object"].tolist(), (triples["subject"] + " " + said).tolist(), (MASK + " " + said).tolist())
+
+    def texts(self, masked: bool) -> list[str]:
+        """With the subject, or with the mask in its place."""
+        return self.masked if masked else self.named
 
 
 def _scored(
@@ -112,12 +165,10 @@ def _scored(
     """With regard and toxicity of the included triples, and who scored them."""
     language = stimuli.language
     scored = table.index[table["included"]]
-    named = (table["subject"] + " " + table["predicate"] + " " + table["object"]).loc[scored].tolist()
-    masked = (MASK + " " + table["predicate"] + " " + table["object"]).loc[scored].tolist()
+    objects, named, masked = _Statements.of(table.loc[scored])
     regard = pd.Series(pd.NA, index=table.index, dtype="string")
     toxicity = pd.Series(np.nan, index=table.index, dtype="float64")
     reason = pd.Series(pd.NA, index=table.index, dtype="string")
-    objects = table["object"].loc[scored].tolist()
     if why := no_scorer("regard", params.regard, language):
         regard_name = NOT_MEASURED + why
     elif params.regard.model:

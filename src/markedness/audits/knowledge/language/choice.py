@@ -129,14 +129,19 @@ def toxicity_scorer(params: ToxicityParams) -> Scorer:
             return OfflineToxicity()
 
 
+def scoring_service(params: ToxicityParams) -> ScoringService:
+    """The service that the params name."""
+    return ScoringService(
+        params.url, params.protocol, params.attribute, params.api_key_env, params.concurrency, params.timeout,
+        params.max_requests,
+    )  # fmt: skip
+
+
 def service_scores(
     params: ToxicityParams, texts: list[str], score_texts: TextScorer | None
 ) -> tuple[str, list[TextScore]]:
     """Name of the service and one score per text; ScorerError where it scored none of them."""
-    service = ScoringService(
-        params.url, params.protocol, params.attribute, params.api_key_env, params.concurrency, params.timeout,
-        params.max_requests,
-    )  # fmt: skip
+    service = scoring_service(params)
     if score_texts is None:
         raise ScorerError("toxicity by 'http' is asked by the featurize stage alone: markedness featurize knowledge")
     found = score_texts(service, texts)
