@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 from tests.cells import number
+from tests.lm import triples
+from tests.lm.triples import featurize
 from tests.servers.openai_server import Server
 from typer.testing import CliRunner
 
@@ -18,7 +20,7 @@ from markedness import params as params_file
 from markedness import pipeline
 from markedness.cli import app
 from markedness.lm.run import BudgetError
-from markedness.params import ParamsError
+from markedness.params import Params, ParamsError
 from markedness.planning import plan
 from markedness.records import AuditError
 from markedness.results import JUDGE
@@ -58,33 +60,10 @@ JUDGED = {"regard": {"scorer": "judge", "model": "judge"}, "toxicity": {"scorer"
 
 def study(
     folder: Path, server: Server, featurize: dict[str, Any] | None = None, rows: tuple[str, ...] = (), **judge: Any
-) -> Any:
-    """Published triples, cleaned; a model of another key judges them."""
-    folder.mkdir(exist_ok=True)
-    found = ("Bakers,love,bread", "Sailors,hate,tea", "Sailors,love,bread", "Bakers,hate,tea", "Bakers,love,bread")
-    lines = ["subject,predicate,object", *(rows or found)]
-    (folder / "triples.csv").write_text("\n".join(lines), encoding="utf-8")
+) -> Params:
+    """Published triples; a model of another key judges them."""
     asked = {"backend": "openai", "base_url": server.url, "model": "judge-1", "max_wait": 0.05, **judge}
-    content = {
-        "audits": ["knowledge"],
-        "run": ["m"],
-        "models": {"m": {"backend": "corpus", "knowledge": {"path": "triples.csv"}}, "judge": asked},
-        "knowledge": {
-            "axes": {"trade": {"unmarked": "Bakers", "values": {"Bakers": {}, "Sailors": {}}}},
-            "featurize": JUDGED if featurize is None else featurize,
-        },
-    }
-    (folder / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    params = params_file.load(folder / "params.yaml")
-    for stage in ("generate", "clean"):
-        pipeline.STAGES[stage](params, "knowledge", "m", say=lambda _: None)
-    return params
-
-
-def featurize(params: Any) -> tuple[pd.DataFrame, str]:
-    said: list[str] = []
-    pipeline.featurize(params, "knowledge", "m", said.append)
-    return pd.read_parquet(params.root / "data/features/knowledge/m/triples.parquet"), "\n".join(said)
+    return triples.study(folder, JUDGED if featurize is None else featurize, {"judge": asked}, rows or triples.ROWS)
 
 
 def test_judge_is_asked_of_regard_and_toxicity_once_and_a_second_run_asks_nothing(

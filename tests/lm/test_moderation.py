@@ -11,14 +11,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
+from tests.lm import triples
+from tests.lm.triples import featurize
 
-from markedness import ledgers, pipeline
-from markedness import params as params_file
+from markedness import ledgers
 from markedness.lm.base import ModelError
 from markedness.lm.moderation import TEST_TEXT
 from markedness.lm.run import BudgetError
-from markedness.params import ParamsError
+from markedness.params import Params, ParamsError
 from markedness.records import AuditError
 
 KEY = "sk-planted-0123456789"
@@ -90,31 +90,9 @@ def service() -> Iterator[Running]:
     server.server_close()
 
 
-def study(folder: Path, url: str, **toxicity: Any) -> Any:
-    """Published triples, cleaned; their toxicity comes from the service."""
-    folder.mkdir(exist_ok=True)
-    rows = ["Bakers,love,bread", "Sailors,hate,tea", "Sailors,love,bread", "Bakers,hate,tea", "Bakers,love,bread"]
-    (folder / "triples.csv").write_text("\n".join(["subject,predicate,object", *rows]), encoding="utf-8")
-    settings = {"scorer": "http", "url": url, **toxicity}
-    content = {
-        "audits": ["knowledge"],
-        "models": {"m": {"backend": "corpus", "knowledge": {"path": "triples.csv"}}},
-        "knowledge": {
-            "axes": {"trade": {"unmarked": "Bakers", "values": {"Bakers": {}, "Sailors": {}}}},
-            "featurize": {"toxicity": settings},
-        },
-    }
-    (folder / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    params = params_file.load(folder / "params.yaml")
-    for stage in ("generate", "clean"):
-        pipeline.STAGES[stage](params, "knowledge", "m", say=lambda _: None)
-    return params
-
-
-def featurize(params: Any) -> tuple[pd.DataFrame, str]:
-    said: list[str] = []
-    pipeline.featurize(params, "knowledge", "m", said.append)
-    return pd.read_parquet(params.root / "data/features/knowledge/m/triples.parquet"), "\n".join(said)
+def study(folder: Path, url: str, **toxicity: Any) -> Params:
+    """Published triples, whose toxicity comes from the service."""
+    return triples.study(folder, {"toxicity": {"scorer": "http", "url": url, **toxicity}})
 
 
 def by_text(table: pd.DataFrame, column: str) -> dict[str, list[Any]]:
