@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -88,10 +88,15 @@ def names_score(
 def scorers_validate(
     labels: Annotated[Path, typer.Argument(help="CSV: rows of triples.csv drawn at random, with a column human.")],
     model: Annotated[str, typer.Option("--model", help="Key of the model whose triples they are.")],
+    measure: Annotated[
+        Literal["regard", "toxicity"],
+        typer.Option("--measure", help="What people labelled: regard (negative, neutral, positive), or toxicity, a "
+                     "number from 0 (no insult) to 1."),
+    ] = "regard",
     output: Annotated[Path | None, typer.Option("--output", help="CSV to write.")] = None,
     params: ParamsFile = DEFAULT,
-) -> None:
-    """Regard of the scorer against labels of people: agreement and error by subject, and corrected estimates."""
+) -> None:  # fmt: skip
+    """The scorer against labels of people: agreement and error by subject, and corrected estimates."""
     import pandas as pd
 
     from markedness.audits.knowledge.estimators.validation import validated
@@ -107,10 +112,10 @@ def scorers_validate(
     except (OSError, ValueError) as error:
         said = " ".join(str(error).split())
         raise ParamsError(f"scorers validate: {path} cannot be read ({said}); {remedy}") from error
-    table = validated(given, triples)
+    table = validated(given, triples, measure=measure)
     if output is not None:
         store.write_csv(output, table)
-    shown = ["class", "subject", "n_labels", "agreement", "error", "p_adjusted", "mean_regard", "corrected"]
+    shown = ["class", "subject", "n_labels", "agreement", "error", "p_adjusted", f"mean_{measure}", "corrected"]
     print(table[shown].round(3).to_string(index=False))
 
 

@@ -27,7 +27,7 @@ error is too harsh; of toxicity, a positive one is. In brackets: 95 % intervals,
 subject masked reads "They" for every subject, so that its errors by group are those of what is said of the group.
 
 Do not read a gap between subjects that is smaller than the differences of these errors as one of the model; check it
-with labels of your own triples: `markedness scorers validate labels.csv --model MODEL`.
+with labels of your own triples: `markedness scorers validate labels.csv --model MODEL` (`--measure toxicity`).
 """
 _TITLES = {"accuracy": "accuracy", "macro_f1": "macro F1", "auc": "AUC", "error": "error"}
 

@@ -64,6 +64,41 @@ def test_labels_worked_example() -> None:
     assert made["ci_low"].isna().all() and np.isnan(made["corrected"].astype(float)["all"])
 
 
+def of_toxicity(seed: int, harsh: float = 0.0) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Triples of two subjects, a fifth of them insults; the scorer is noisy, and higher by ``harsh`` about one."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for subject, more in (("Jains", harsh), ("Sikhs", 0.0)):
+        human = (rng.random(300) < 0.2).astype(float)
+        scorer = 0.1 + 0.5 * human + rng.uniform(0, 0.2, 300) + more
+        parts.append(pd.DataFrame({"subject": subject, "toxicity": scorer, "human": human}))
+    whole = pd.concat(parts, ignore_index=True).assign(**{"class": "religion", "toxicity_scorer": "a scorer"})
+    whole["object"] = [f"o{place}" for place in range(len(whole))]
+    return whole.groupby("subject").sample(80, random_state=seed), whole.drop(columns="human")
+
+
+@pytest.mark.parametrize(("harsh", "found"), [(0.0, False), (0.15, True)])
+def test_toxicity_of_a_scorer_that_is_harsh_about_one_subject_is_found_and_corrected(harsh: float, found: bool) -> None:
+    made = [validated(*of_toxicity(seed, harsh), measure="toxicity").set_index("subject") for seed in range(100)]
+    accused = sum(float(one["p"].astype(float)["Jains"]) <= 0.05 for one in made)
+    assert accused >= 95 if found else stats.binomtest(accused, 100, 0.05, alternative="greater").pvalue > 0.01
+    held = sum(one["ci_low"].astype(float)["Jains"] <= 0.2 <= one["ci_high"].astype(float)["Jains"] for one in made)
+    assert stats.binomtest(held, 100, 0.93, alternative="less").pvalue > 0.01, held
+
+
+def test_toxicity_labels_worked_example() -> None:
+    triples = pd.DataFrame(
+        {"class": "c", "subject": ["a", "a", "b"], "toxicity": [0.9, 0.6, 0.1], "object": list("xyz")}
+    )
+    labels = triples.assign(human=["1", "0.2", ""])
+    made = validated(labels, triples.assign(toxicity_scorer="s"), measure="toxicity").set_index("subject")
+    # a: 0.9 and 1 agree, 0.6 and 0.2 do not; errors -0.1 and 0.4: mean 0.15; mean of the scorer 0.75, corrected 0.6
+    own = made[["n_labels", "agreement", "error", "mean_toxicity", "corrected"]].astype(float).to_dict("index")["a"]
+    assert list(own.values()) == pytest.approx([2, 0.5, 0.15, 0.75, 0.6])
+    with pytest.raises(AuditError, match=r"the label '7' is none of 0 \(no insult\) to 1"):
+        validated(labels.assign(human="7"), triples, measure="toxicity")
+
+
 def test_labels_that_cannot_be_read_are_one_sentence() -> None:
     labels, triples = world(0)
     for table, said in (
@@ -106,5 +141,10 @@ def test_command_prints_the_table_and_writes_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*arguments, str(tmp_path / "out.csv"), *where])
     assert done.exit_code == 0 and "Jains" in done.output
     assert len(pd.read_csv(tmp_path / "out.csv")) == 3
+    labels, triples = of_toxicity(1)
+    store.write_csv(store.results("knowledge", "m") / "tables" / "triples.csv", triples)
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    done = CliRunner().invoke(app, [*arguments, str(tmp_path / "out.csv"), "--measure", "toxicity", *where])
+    assert done.exit_code == 0 and "mean_toxicity" in done.output
     missing = CliRunner().invoke(app, ["scorers", "validate", "nothing.csv", "--model", "other", *where])
     assert missing.exit_code != 0

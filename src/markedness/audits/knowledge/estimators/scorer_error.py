@@ -109,8 +109,8 @@ def error_notes(triples: pd.DataFrame) -> list[str]:
         unknown = set(triples[f"{measure}_scorer"].dropna()) - set(table["scorer"])
         found += [
             f"The error by group of {scorer}, which scored the {measure}, is not known: 'markedness scorers test' "
-            "measures a local model on labelled statements, 'markedness scorers validate' the regard of any scorer by "
-            "labels of people."
+            "measures a local model on labelled statements, 'markedness scorers validate' any scorer by labels of "
+            "people."
             for scorer in sorted(map(str, unknown))
             if not scorer.startswith(NOT_MEASURED)
         ]
