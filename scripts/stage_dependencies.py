@@ -13,12 +13,10 @@ import sys
 from pathlib import Path
 
 from markedness.audits.base import STAGES as BY_AUDIT
-from markedness.stage_code import NAME, PACKAGE, STAGES, own_code, shared_code
+from markedness.stage_code import NAME, PACKAGE, ROOMS, STAGES, own_code, shared_code
 
 ROOT = Path(__file__).resolve().parents[1]
 AUDITS = tuple(sorted(path.parent.name for path in (PACKAGE / "audits").glob("*/evaluate.py")))
-ROOMS = ("design", "language", "estimators")
-"""Folders that every audit has, named whole: the audits differ in the modules inside."""
 
 
 def dependencies(stage: str) -> list[str]:

@@ -16,8 +16,6 @@ from markedness.audits.guise.estimators.association import top
 Floats = NDArray[np.float64]
 DEPTH = 5
 """How many human stereotypes count."""
-BOUNDS = (0.0, 1.0)
-"""Range of agreement."""
 
 
 def human_top(percentages: pd.Series, depth: int = DEPTH) -> list[str]:

@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from markedness.audits.guise.estimators.association import top
 
 Floats = NDArray[np.float64]
-BOUNDS = (-2.0, 2.0)
-"""Range of favourability."""
 
 
 @dataclass(frozen=True)
