@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from markedness.cards import count
+from markedness.charts import estimates, interval, line_at
 
 
 def charts(
@@ -58,11 +59,9 @@ def _marginal_gaps(rows: pd.DataFrame) -> Any:
     import altair as alt
 
     columns = ["model", "panel", "estimate", "ci_low", "ci_high", "p_adjusted_models", "n"]
-    base = alt.Chart(rows[columns]).encode(y=alt.Y("model:N", title=None))
-    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("ci_low:Q", title="favorable gap"), x2="ci_high:Q")
-    point = base.mark_point(filled=True, size=50).encode(x="estimate:Q", tooltip=columns)
-    zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0), y=alt.Y())
-    layers = (zero + interval + point).properties(width=230)
+    rows = rows[columns]
+    base = alt.Chart(rows).encode(y=alt.Y("model:N", title=None))
+    layers = alt.layer(line_at(rows), estimates(base, "estimate", columns, title="favorable gap")).properties(width=230)
     facet = layers.facet(alt.Facet("panel:N", title=None, sort=None), columns=2)
     said = "Mean over tasks, unfavorable ones with the opposite sign; below 0 the marked group is judged less favorably"
     return facet.properties(title=alt.TitleParams("Favorable gaps by model", subtitle=said))
@@ -88,8 +87,7 @@ def _name_gaps(rows: pd.DataFrame, controls: Collection[str]) -> Any:
             tooltip=["model", "task", "gap", "ci_low", "ci_high", "p_adjusted_models"],
         )  # fmt: skip
         mean = base.transform_filter("!datum.control").mark_tick(thickness=3, color="#6E6E6E").encode(x="mean(gap):Q")
-        zero = alt.Chart(part).mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))  # no y: a line over all rows
-        panels.append((zero + mean + point).properties(title=str(group), width=250))
+        panels.append((line_at(part) + mean + point).properties(title=str(group), width=250))
     said = "Group minus unmarked" + ("; grey: mean over models, controls left out" if asked else "")
     return alt.concat(*panels, columns=2, title=alt.TitleParams("Name gaps by task", subtitle=said))
 
@@ -101,8 +99,7 @@ def _dialect_gaps(rows: pd.DataFrame) -> Any:
     bar = base.mark_bar().encode(
         x=alt.X("gap:Q", title="gap in share of yes"), color=alt.Color("model:N", title=None, legend=None)
     )
-    interval = base.mark_rule().encode(x="ci_low:Q", x2="ci_high:Q")
-    facet = (bar + interval).properties(width=230).facet(alt.Facet("task:N", title=None, sort=None), columns=2)
+    facet = (bar + interval(base)).properties(width=230).facet(alt.Facet("task:N", title=None, sort=None), columns=2)
     return facet.properties(title="Dialect gaps by task")
 
 
@@ -115,15 +112,12 @@ def _differences(rows: pd.DataFrame, audit: str) -> Any:
         verdict=(rows["p_adjusted"] < 0.05).map({True: "differs", False: "no difference shown"}),
     )
     tooltip = ["score", "pair", "a", "b", "difference", "ci_low", "ci_high", "p_adjusted", "n_clusters"]
-    base = alt.Chart(rows).encode(y=alt.Y("pair:N", title=None, sort=None))
     shown = alt.Scale(domain=["differs", "no difference shown"], range=["#D55E00", "#6E6E6E"])
-    colour = alt.Color("verdict:N", title=None, scale=shown)
-    zero = alt.Chart(rows).mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))  # no y: a line over all rows
-    interval = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("ci_low:Q", title="difference"), x2="ci_high:Q", color=colour, tooltip=tooltip
+    base = alt.Chart(rows).encode(
+        y=alt.Y("pair:N", title=None, sort=None), color=alt.Color("verdict:N", title=None, scale=shown)
     )
-    point = base.mark_point(filled=True, size=60).encode(x="difference:Q", color=colour, tooltip=tooltip)
-    layered = (zero + interval + point).properties(width=230)
+    drawn = estimates(base, "difference", tooltip, title="difference")
+    layered = alt.layer(line_at(rows), drawn).properties(width=230)
     facet = layered.facet(alt.Facet("score:N", title=None, sort=None), columns=2, title=f"{audit}: differences")
     return facet.resolve_scale(x="independent")
 
@@ -146,15 +140,13 @@ def _replication(rows: pd.DataFrame) -> Any:
     import altair as alt
 
     rows = rows.assign(pair=rows["model_a"] + " in " + rows["model_b"])
-    base = alt.Chart(rows, title="Effects of one model that replicate in another").encode(
-        y=alt.Y("pair:N", title=None), tooltip=["pair", "n", "hits", "share", "expected", "p", "same_sign"]
-    )
-    interval = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("share_ci_low:Q", title="share of effects (dashed: expected)"), x2="share_ci_high:Q"
-    )
-    point = base.mark_point(filled=True, size=60).encode(x="share:Q")
-    expected = alt.Chart(rows).mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(float(rows["expected"].iloc[0])))
-    return expected + interval + point
+    drawn = estimates(
+        alt.Chart(rows).encode(y=alt.Y("pair:N", title=None)), "share",
+        ["pair", "n", "hits", "share", "expected", "p", "same_sign"], ("share_ci_low", "share_ci_high"),
+        title="share of effects (dashed: expected)",
+    )  # fmt: skip
+    layers = alt.layer(line_at(rows, float(rows["expected"].iloc[0])), drawn)
+    return layers.properties(title="Effects of one model that replicate in another")
 
 
 def _effects(rows: pd.DataFrame) -> Any:

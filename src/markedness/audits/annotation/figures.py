@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from markedness.charts import estimates, interval, line_at
+
 MAX_TASKS = 60
 """Tasks drawn per group, those with the largest gaps first."""
 
@@ -49,16 +51,9 @@ def _name_gaps(gaps: pd.DataFrame, confidence_level: float) -> Any:
             significant=np.where(table["significant"], "yes", "no"),
         )
         base = alt.Chart(data).encode(y=alt.Y("task:N", sort=list(data["task"])[::-1], title=None))
-        interval = base.mark_rule().encode(
-            x=alt.X("ci_low:Q", scale=scale, title="gap (difference of yes-rates)"), x2="ci_high:Q"
-        )
-        dot = base.mark_point().encode(
-            x=alt.X("gap:Q", scale=scale),
-            color=_significant(),
-            tooltip=["task", "gap", "ci_low", "ci_high", "p_adjusted", "n_pairs"],
-        )
-        zero = alt.Chart(pd.DataFrame({"gap": [0]})).mark_rule(strokeDash=[4, 3]).encode(x="gap:Q")
-        panels.append(alt.layer(zero, interval, dot).properties(title=str(group), width=240))
+        said = "gap (difference of yes-rates)"
+        drawn = estimates(base, "gap", columns, encoding={"color": _significant()}, scale=scale, title=said)
+        panels.append(alt.layer(line_at(data), drawn).properties(title=str(group), width=240))
     reference = ", ".join(gaps["reference"].astype(str).unique())
     return alt.concat(*panels, columns=2).properties(
         title=alt.TitleParams(
@@ -84,9 +79,8 @@ def _dialect_bars(dialect_gaps: pd.DataFrame, confidence_level: float) -> Any:
     )
     if data["group"].nunique() > 1:
         bar = bar.encode(color=alt.Color("group:N", title="dialect"), yOffset="group:N")
-    interval = base.mark_rule(strokeWidth=2).encode(x="ci_low:Q", x2="ci_high:Q")
     marked, unmarked = (", ".join(data[name].astype(str).unique()) for name in ("group", "reference"))
-    return alt.layer(bar, interval).properties(
+    return alt.layer(bar, interval(base)).properties(
         title=alt.TitleParams(
             "What a dialect changes in the labels",
             subtitle=f"Yes-rate of {marked} texts minus {unmarked} texts of the same content; {confidence_level:.0%} "
@@ -128,14 +122,11 @@ def _marginal_panel(rows: pd.DataFrame, scale: Any, confidence_level: float) -> 
         significant=np.where(rows["p_adjusted"] < 1 - confidence_level, "yes", "no"),
     )
     base = alt.Chart(data).encode(y=alt.Y("item:N", sort=list(data["item"]), title=None))
-    interval = base.mark_rule().encode(
-        x=alt.X("ci_low:Q", title="difference of yes-rates", scale=scale), x2="ci_high:Q"
-    )
-    dot = base.mark_point(filled=True, size=50).encode(
-        x="estimate:Q", color=_significant(), tooltip=["item", "estimate", "ci_low", "ci_high", "p_adjusted", "n"],
+    drawn = estimates(
+        base, "estimate", ["item", "estimate", "ci_low", "ci_high", "p_adjusted", "n"],
+        encoding={"color": _significant()}, title="difference of yes-rates", scale=scale,
     )  # fmt: skip
-    zero = alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(strokeDash=[4, 3]).encode(x="zero:Q")
-    return alt.layer(zero, interval, dot)
+    return alt.layer(line_at(data), drawn)
 
 
 def _significant() -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from markedness.audits.guise.estimators.supplement_figures import decision_bars, supplement_charts
+from markedness.charts import estimates, interval, line_at
 
 if TYPE_CHECKING:
     from altair import TopLevelMixin
@@ -42,18 +43,11 @@ def _associations(table: pd.DataFrame, level: float) -> Any:
     colour = alt.Color("favorability:Q", title="Favourability", scale=alt.Scale(scheme="redblue", domain=[-2, 2]))
     panels = []
     for (task, group), part in rows.groupby(["task", "group"], sort=False):
-        y = alt.Y("attribute:N", sort=part["attribute"].tolist(), title=None)
-        base = alt.Chart(part)
-        zero = alt.Chart(pd.DataFrame({"log_ratio": [0]})).mark_rule(strokeDash=[4, 4]).encode(x="log_ratio:Q")
-        whiskers = base.mark_rule().encode(x=alt.X("ci_low:Q", title="Association (log10 ratio)"), x2="ci_high:Q", y=y)
-        points = base.mark_point(filled=True).encode(
-            x="log_ratio:Q",
-            y=y,
-            color=colour,
-            tooltip=["attribute", "rank", "log_ratio", "ci_low", "ci_high", "favorability"],
-        )
+        base = alt.Chart(part).encode(y=alt.Y("attribute:N", sort=part["attribute"].tolist(), title=None))
+        tooltip = ["attribute", "rank", "log_ratio", "ci_low", "ci_high", "favorability"]
+        drawn = estimates(base, "log_ratio", tooltip, encoding={"color": colour}, title="Association (log10 ratio)")
         named = f"{group}: {'texts in the guise' if task == 'traits' else 'the group named'}"
-        panels.append(alt.layer(zero, whiskers, points).properties(width=210, title=named))
+        panels.append(alt.layer(line_at(part), drawn).properties(width=210, title=named))
     return alt.hconcat(*panels).properties(
         title=f"Attributes most and least associated with the guise ({level:.0%} intervals)"
     )
@@ -73,8 +67,8 @@ def _agreement(table: pd.DataFrame, level: float) -> Any:
         y=alt.Y("agreement:Q", title="Agreement (mean average precision)", scale=alt.Scale(domainMin=0)),
         tooltip=["named", "year", "agreement", "ci_low", "ci_high", "chance", "p_adjusted", "human"],
     )
-    chart += base.mark_rule().encode(y="ci_low:Q", y2="ci_high:Q")
-    chart += alt.Chart(rows).mark_rule(strokeDash=[4, 4]).encode(y="mean(chance):Q")
+    chart += interval(base, horizontal=False)
+    chart += alt.Chart(rows).mark_rule(strokeDash=[3, 3]).encode(y="mean(chance):Q")
     return chart.properties(
         width=320,
         title={"text": f"Agreement with human stereotypes ({level:.0%} intervals)", "subtitle": "dashed: chance"},
@@ -155,10 +149,7 @@ def _features(table: pd.DataFrame, level: float) -> Any:
     rows = table.assign(kind=table["control"].map({True: "control", False: "feature"}))
     y = alt.Y("text_set:N", sort="-x", title=None)
     base = alt.Chart(rows).encode(y=y, color=alt.Color("kind:N", title=None))
-    chart = base.mark_rule().encode(x=alt.X("ci_low:Q", title="Stereotype strength (log10)"), x2="ci_high:Q")
-    chart += base.mark_point().encode(
-        x="strength:Q",
-        tooltip=["text_set", "group", "strength", "ci_low", "ci_high", "p_adjusted", "n_prompts", "n_pairs"],
-    )
-    chart += alt.Chart(pd.DataFrame({"strength": [0]})).mark_rule(strokeDash=[4, 4]).encode(x="strength:Q")
+    tooltip = ["text_set", "group", "strength", "ci_low", "ci_high", "p_adjusted", "n_prompts", "n_pairs"]
+    drawn = estimates(base, "strength", tooltip, title="Stereotype strength (log10)")
+    chart = alt.layer(drawn, line_at(rows))
     return chart.properties(width=320, title=f"Stereotype strength by feature ({level:.0%} intervals)")

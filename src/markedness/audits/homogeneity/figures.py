@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from markedness.charts import estimates, interval, line_at
+
 if TYPE_CHECKING:
     import altair as alt
 
+_INTERVAL = "#0072B2"
 _MOST_CUES = 40
 """A chart of more cues is too long to read."""
 
@@ -46,19 +49,14 @@ def differentiation(table: pd.DataFrame, axis: str, confidence_level: float) -> 
         yOffset=alt.YOffset("group:N", sort=groups),
         color=alt.Color("group:N", title=axis, sort=groups),
     )
-    bars = base.mark_rule(strokeWidth=1.5).encode(
-        x=alt.X(
-            "ci_low:Q",
-            title="Probability of differentiation (0: all answers are the same)",
-            scale=alt.Scale(domain=[0, 1]),
-        ),
-        x2="ci_high:Q",
-    )
-    points = base.mark_point().encode(x="pd:Q", tooltip=["cue", "group", "pd", "ci_low", "ci_high", "n", "n_clusters"])
+    layers = estimates(
+        base, "pd", ["cue", "group", "pd", "ci_low", "ci_high", "n", "n_clusters"],
+        title="Probability of differentiation (0: all answers are the same)", scale=alt.Scale(domain=[0, 1]),
+    )  # fmt: skip
     title = alt.Title(
         f"Variety of answers by {axis}", subtitle=f"Median and {confidence_level:.0%} interval over resampled names"
     )
-    return alt.layer(bars, points).properties(title=title, height=alt.Step(9))
+    return layers.properties(title=title, height=alt.Step(9))
 
 
 def forest(effects: pd.DataFrame, pooled: pd.DataFrame) -> alt.TopLevelMixin:
@@ -72,17 +70,16 @@ def forest(effects: pd.DataFrame, pooled: pd.DataFrame) -> alt.TopLevelMixin:
     cues = own.assign(cue=_words(own["cue"]))[[*columns, "z", "p_adjusted"]].dropna(subset=["d"])
     whole = pooled[pooled["comparison"].isin(own["comparison"])].assign(cue="all cues")[[*columns, "i2", "k"]]
     y = alt.Y("cue:N", title=None, sort=order)
-    x = alt.X("ci_low:Q", title="Cohen's d")
     cues["found"] = cues["p_adjusted"].lt(0.05).map({True: "yes", False: "no"})
-    base = alt.Chart(pd.concat([cues.assign(pooled=False), whole.assign(pooled=True)], ignore_index=True))
-    zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
-    bars = base.mark_rule(strokeWidth=2, color="#6E6E6E").encode(y=y, x=x, x2="ci_high:Q")
+    rows = pd.concat([cues.assign(pooled=False), whole.assign(pooled=True)], ignore_index=True)
+    base = alt.Chart(rows).encode(y=y)
+    bars = interval(base, color="#6E6E6E", title="Cohen's d")
     found = alt.Scale(domain=["yes", "no"], range=["#D55E00", "#8C959C"])
     color = alt.Color("found:N", title="Adjusted p < 0.05", scale=found)
     points = base.transform_filter("!datum.pooled").mark_point(size=40)
-    points = points.encode(y=y, x="d:Q", color=color, tooltip=[*columns, "z", "p_adjusted"])
+    points = points.encode(x="d:Q", color=color, tooltip=[*columns, "z", "p_adjusted"])
     diamond = base.transform_filter("datum.pooled").mark_point(shape="diamond", size=140, color="#0072B2")
-    diamond = diamond.encode(y=y, x="d:Q", tooltip=["comparison", "d", "ci_low", "ci_high", "i2", "k"])
+    diamond = diamond.encode(x="d:Q", tooltip=["comparison", "d", "ci_low", "ci_high", "i2", "k"])
     title = alt.Title(
         "Effects by cue and pooled",
         subtitle=[
@@ -90,7 +87,7 @@ def forest(effects: pd.DataFrame, pooled: pd.DataFrame) -> alt.TopLevelMixin:
             "number of replicates and are no sampling error. The colour is of the test over names",
         ],
     )
-    layers = alt.layer(zero, bars, points, diamond).properties(width=200, height=alt.Step(13))
+    layers = alt.layer(line_at(rows), bars, points, diamond).properties(width=200, height=alt.Step(13))
     facet = alt.Facet("comparison:N", title=None, sort=list(dict.fromkeys(own["comparison"])))
     return layers.facet(facet=facet, columns=2).properties(title=title)
 
@@ -104,13 +101,10 @@ def differences(table: pd.DataFrame) -> alt.TopLevelMixin:
         x=alt.X("null_low:Q", title="Mean difference in P_d (positive: second group less varied)"),
         x2="null_high:Q",
     )
-    bars = base.mark_rule(strokeWidth=2, color="#0072B2").encode(x="ci_low:Q", x2="ci_high:Q")
-    points = base.mark_point().encode(
-        x="difference:Q",
-        tooltip=["comparison", "difference", "ci_low", "ci_high", "null_low", "null_high", "p", "p_adjusted"],
-    )
+    tooltip = ["comparison", "difference", "ci_low", "ci_high", "null_low", "null_high", "p", "p_adjusted"]
+    drawn = estimates(base, "difference", tooltip, color=_INTERVAL)
     title = alt.Title("Mean differences over cues", subtitle="Grey: 95 % of the differences under exchanged labels")
-    return alt.layer(band, bars, points).properties(title=title, height=alt.Step(26))
+    return alt.layer(band, drawn).properties(title=title, height=alt.Step(26))
 
 
 def similarity(table: pd.DataFrame, confidence_level: float) -> alt.TopLevelMixin:
@@ -118,15 +112,14 @@ def similarity(table: pd.DataFrame, confidence_level: float) -> alt.TopLevelMixi
     import altair as alt
 
     base = alt.Chart(table).encode(y=alt.Y("group:N", title=None, sort=None))
-    bars = base.mark_rule(strokeWidth=2, color="#0072B2").encode(
-        x=alt.X("ci_low:Q", title="Mean cosine of two texts of a group (1: alike)", scale=alt.Scale(zero=False)),
-        x2="ci_high:Q",
-    )
-    points = base.mark_point().encode(x="mean_cosine:Q", tooltip=["group", "mean_cosine", "ci_low", "ci_high", "n"])
+    layers = estimates(
+        base, "mean_cosine", ["group", "mean_cosine", "ci_low", "ci_high", "n"], color=_INTERVAL,
+        title="Mean cosine of two texts of a group (1: alike)", scale=alt.Scale(zero=False),
+    )  # fmt: skip
     title = alt.Title(
         "Similarity of texts within a group", subtitle=f"Mean and {confidence_level:.0%} interval over prompts"
     )
-    return alt.layer(bars, points).properties(title=title, height=alt.Step(18))
+    return layers.properties(title=title, height=alt.Step(18))
 
 
 def similarity_effects(effects: pd.DataFrame, simple: pd.DataFrame, confidence_level: float) -> alt.TopLevelMixin:
@@ -137,14 +130,12 @@ def similarity_effects(effects: pd.DataFrame, simple: pd.DataFrame, confidence_l
     where = (" (" + rows["within"].astype(str) + ")").where(rows["within"].astype(str).ne(""), "")
     rows = rows.assign(label=rows["group"].astype(str) + " - " + rows["reference"].astype(str) + where)
     columns = ["label", "axis", "difference", "ci_low", "ci_high", "p", "n_prompts"]
-    base = alt.Chart(rows[columns]).encode(y=alt.Y("label:N", title=None, sort=None))
-    zero = base.mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0), y=alt.Y())
-    bars = base.mark_rule(strokeWidth=2, color="#0072B2").encode(
-        x=alt.X("ci_low:Q", title="Difference in mean cosine (positive: first group more alike)"), x2="ci_high:Q"
-    )
-    points = base.mark_point(filled=True, size=50).encode(x="difference:Q", tooltip=columns)
+    rows = rows[columns]
+    base = alt.Chart(rows).encode(y=alt.Y("label:N", title=None, sort=None))
+    axis = "Difference in mean cosine (positive: first group more alike)"
+    drawn = estimates(base, "difference", columns, color=_INTERVAL, title=axis)
     said = f"Means over prompts with {confidence_level:.0%} intervals; in brackets: within one value of the other axis"
-    layers = alt.layer(zero, bars, points).properties(height=alt.Step(16))
+    layers = alt.layer(line_at(rows), drawn).properties(height=alt.Step(16))
     return layers.properties(title=alt.Title("Differences in the similarity of texts", subtitle=said))
 
 

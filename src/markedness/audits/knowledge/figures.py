@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.knowledge.estimators.graph import knowledge_graph, layout, shown
+from markedness.charts import interval, line_at
 
 _REGARD = ("negative", "neutral", "positive")
 _COLOURS = ("#D55E00", "#9AA5AE", "#0072B2")
@@ -118,17 +119,17 @@ def _gaps(gaps: pd.DataFrame) -> Any:
 
     columns = ["class", "subject", "reference", "measure", "gap", "ci_low", "ci_high", "p_adjusted", "n"]
     table = gaps.loc[gaps["gap"].notna(), columns]
-    base = alt.Chart().encode(y=alt.Y("subject:N", title=None, sort=alt.EncodingSortField("gap", order="descending")))
+    order = alt.EncodingSortField("gap", order="descending")
+    base = alt.Chart(table).encode(y=alt.Y("subject:N", title=None, sort=order))
     points = base.mark_point(filled=True, size=60).encode(
         x=alt.X("gap:Q", title="Subject less reference"),
         tooltip=["subject:N", "reference:N", alt.Tooltip("gap:Q", format=".3f"),
                  alt.Tooltip("p_adjusted:Q", format=".3f"), "n:Q"],
     )  # fmt: skip
-    ranges = base.transform_filter("isValid(datum.ci_low)").mark_rule().encode(x="ci_low:Q", x2="ci_high:Q")
-    zero = alt.Chart().mark_rule(strokeDash=[3, 3], color="#9AA5AE").encode(x=alt.datum(0))
+    ranges = interval(base.transform_filter("isValid(datum.ci_low)"))
     subtitle = "Intervals, where there are any, are over crawls"
     return (
-        alt.layer(zero, ranges, points, data=table)
+        alt.layer(line_at(table), ranges, points)
         .properties(width=220)
         .facet(row=alt.Row("class:N", title=None), column=alt.Column("measure:N", title=None))
         .resolve_scale(x="independent", y="independent")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from markedness.charts import estimates
+
 if TYPE_CHECKING:
     import altair as alt
 
@@ -145,15 +147,11 @@ def _similarity(table: pd.DataFrame) -> alt.LayerChart | None:
     if not len(rows):
         return None
     rows = rows.assign(label=_labels(rows))[["label", "mean_cosine", "ci_low", "ci_high", "n"]]
-    base = alt.Chart(rows)
-    y = alt.Y("label:N", title=None, sort=list(dict.fromkeys(rows["label"])))
-    ranges = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("ci_low:Q", title="Mean cosine between texts of the group", scale=alt.Scale(zero=False)),
-        x2="ci_high:Q",
-        y=y,
-    )
-    points = base.mark_point(filled=True, size=60).encode(x="mean_cosine:Q", y=y, tooltip=["label", "mean_cosine", "n"])
-    layers: alt.LayerChart = ranges + points
+    base = alt.Chart(rows).encode(y=alt.Y("label:N", title=None, sort=list(dict.fromkeys(rows["label"]))))
+    layers = estimates(
+        base, "mean_cosine", ["label", "mean_cosine", "n"], title="Mean cosine between texts of the group",
+        scale=alt.Scale(zero=False),
+    )  # fmt: skip
     return layers.properties(title="How alike the texts of each group are, within prompts")
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from markedness.charts import estimates, interval, line_at
+
 if TYPE_CHECKING:
     from altair import TopLevelMixin
 
@@ -159,16 +161,12 @@ def _increase(table: pd.DataFrame) -> Any:
     base = alt.Chart(rows).encode(
         y=alt.Y("named:N", title=None), yOffset="group:N", color=alt.Color("group:N", title="Guise")
     )
+    tooltip = ["named", "group", "reference", "rule", "increase_mean", "increase_error_published", "increase_cells",
+               "increase_undefined"]  # fmt: skip
     percent, said = alt.Axis(format="+%"), "Relative increase"
-    points = base.mark_point(filled=True).encode(
-        x=alt.X("increase_mean:Q", title=said, axis=percent),
-        tooltip=["named", "group", "reference", "rule", "increase_mean", "increase_error_published", "increase_cells",
-                 "increase_undefined"],
-    )  # fmt: skip
-    whiskers = base.mark_rule().encode(x=alt.X("low:Q", title=said, axis=percent), x2="high:Q")
-    zero = alt.Chart(rows).mark_rule(strokeDash=[4, 4]).encode(x=alt.datum(0))
+    drawn = estimates(base, "increase_mean", tooltip, ("low", "high"), title=said, axis=percent)
     return (
-        alt.layer(zero, whiskers, points)
+        alt.layer(line_at(rows), drawn)
         .properties(width=230)
         .facet(column=alt.Column("calibration:N", title=None))
         .properties(
@@ -193,15 +191,12 @@ def _density(features: pd.DataFrame, texts: pd.DataFrame, level: float) -> Any:
         x=alt.X("density:Q", title="Features of the dialect per 100 words"),
         color=alt.Color("text_set:N", title="Text set", sort=None),
     )
-    chart = base.mark_rule().encode(y=alt.Y("ci_low:Q", title="Stereotype strength (log10)"), y2="ci_high:Q")
-    chart += base.mark_point(filled=True).encode(
-        y="strength:Q",
-        shape=alt.Shape("kind:N", title=None),
-        tooltip=["text_set", "group", "density", "strength", "ci_low", "ci_high", "n_pairs"],
-    )
-    chart += alt.Chart(rows).mark_rule(strokeDash=[4, 4]).encode(y=alt.datum(0))
+    drawn = estimates(
+        base, "strength", ["text_set", "group", "density", "strength", "ci_low", "ci_high", "n_pairs"],
+        horizontal=False, encoding={"shape": alt.Shape("kind:N", title=None)}, title="Stereotype strength (log10)",
+    )  # fmt: skip
     title = f"Stereotype strength by density of features ({level:.0%} intervals)"
-    return chart.properties(width=_WIDTH, title=title)
+    return alt.layer(drawn, line_at(rows, vertical=False)).properties(width=_WIDTH, title=title)
 
 
 def _dialects(table: pd.DataFrame, level: float) -> Any:
@@ -215,15 +210,10 @@ def _dialects(table: pd.DataFrame, level: float) -> Any:
         stereotypes=table["task"].map(STEREOTYPES).fillna(table["task"]),
     )
     base = alt.Chart(rows).encode(y=alt.Y("named:N", title=None, sort=None))
-    zero = alt.Chart(rows).mark_rule(strokeDash=[4, 4]).encode(x=alt.datum(0))
-    whiskers = base.mark_rule().encode(
-        x=alt.X("ci_low:Q", title="Difference of stereotype strength (log10)"), x2="ci_high:Q"
-    )
-    points = base.mark_point(filled=True).encode(
-        x="strength:Q", tooltip=["named", "stereotypes", "strength", "ci_low", "ci_high", "p", "p_adjusted"]
-    )
+    tooltip = ["named", "stereotypes", "strength", "ci_low", "ci_high", "p", "p_adjusted"]
+    drawn = estimates(base, "strength", tooltip, title="Difference of stereotype strength (log10)")
     return (
-        alt.layer(zero, whiskers, points)
+        alt.layer(line_at(rows), drawn)
         .properties(width=230)
         .facet(column=alt.Column("stereotypes:N", title=None))
         .properties(title=f"Stereotype strength of dialects, and between them ({level:.0%} intervals)")
@@ -246,7 +236,7 @@ def _perplexity(table: pd.DataFrame) -> Any:
         x=alt.X("mean:Q", title="Mean perplexity of a text"), color=alt.Color("guise:N", title="Guise"),
         tooltip=["text_set", "guise", "mean", "sd", "n", "missing", "estimator"],
     )  # fmt: skip
-    whiskers = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title="Mean perplexity of a text"), x2="high:Q")
+    whiskers = interval(base, ("low", "high"), title="Mean perplexity of a text")
     return (bars + whiskers).properties(
         width=_WIDTH, title={"text": "Perplexity of the texts", "subtitle": "whiskers: standard error over texts"}
     )
