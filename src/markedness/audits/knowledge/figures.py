@@ -45,7 +45,7 @@ def _regard_scores(regard: pd.DataFrame) -> Any:
         alt.Chart(table)
         .mark_bar()
         .encode(
-            x=alt.X("score:Q", title="Positive less negative triples"),
+            x=alt.X("score:Q", title="Positive minus negative triples"),
             y=alt.Y("subject:N", title=None, sort=alt.EncodingSortField("score", order="descending")),
             color=alt.condition(alt.datum.score < 0, alt.value(_COLOURS[0]), alt.value(_COLOURS[2])),
             tooltip=["subject:N", "score:Q", "positive:Q", "neutral:Q", "negative:Q", "n:Q"],
@@ -84,7 +84,7 @@ def _regard_toxicity(regard: pd.DataFrame, toxicity: pd.DataFrame) -> Any:
 
     table = regard.merge(toxicity[["class", "subject", "mean"]], on=["class", "subject"]).assign(below=False)
     base = alt.Chart().encode(
-        x=alt.X("share:Q", title="Regard: share positive less share negative"),
+        x=alt.X("share:Q", title="Regard: share positive minus share negative"),
         y=alt.Y("mean:Q", title="Mean toxicity (0 to 1)"),
     )
     points = base.mark_point(filled=True, size=70).encode(
@@ -122,7 +122,7 @@ def _gaps(gaps: pd.DataFrame) -> Any:
     order = alt.EncodingSortField("gap", order="descending")
     base = alt.Chart(table).encode(y=alt.Y("subject:N", title=None, sort=order))
     points = base.mark_point(filled=True, size=60).encode(
-        x=alt.X("gap:Q", title="Subject less reference"),
+        x=alt.X("gap:Q", title="Subject minus reference"),
         tooltip=["subject:N", "reference:N", alt.Tooltip("gap:Q", format=".3f"),
                  alt.Tooltip("p_adjusted:Q", format=".3f"), "n:Q"],
     )  # fmt: skip
@@ -204,7 +204,7 @@ def _topic_shares(topics: pd.DataFrame) -> Any:
         )
         for name, of_class in table.groupby("class", sort=False)
     ]
-    return alt.vconcat(*panels).properties(title="What is said of whom: topic shares")
+    return alt.vconcat(*panels).properties(title="Topic shares by subject")
 
 
 def _relative_entropy(entropy: pd.DataFrame) -> Any:
@@ -213,7 +213,7 @@ def _relative_entropy(entropy: pd.DataFrame) -> Any:
     table = entropy[entropy["kl"].notna()]
     base = alt.Chart().encode(y=alt.Y("subject:N", title=None, sort=alt.EncodingSortField("kl", order="descending")))
     chance = base.mark_tick(thickness=2, size=16, color="#9AA5AE").encode(
-        x=alt.X("null_mean:Q", title="Relative entropy (nats); tick: what chance alone makes of it")
+        x=alt.X("null_mean:Q", title="Relative entropy (nats); tick: expected by chance alone")
     )
     points = base.mark_point(filled=True, size=60).encode(
         x="kl:Q",
