@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from tests.cells import number, row, text
 
 from markedness.audits.guise.design.guises import RULES, pairs
@@ -145,11 +146,78 @@ def test_topics_blind_to_the_guise_are_not_accused() -> None:
 
 
 def test_topics_of_copies_are_one_text() -> None:
-    # four texts of AAE, ten copies of each, and 40 of SAE: as if 40 texts spoke of music
-    table = texts_of(["a", "b", "c", "d"] * 10, [f"s {n}" for n in range(40)])
-    found = topic_table(table, ["music"] * 40 + ["music", "sports"] * 20)
-    assert number(found, "all", "p_published") < 1e-4
+    # eight texts of AAE, six of them on music, ten copies of each, against 40 of 80 of SAE
+    table = texts_of([f"a {n}" for n in range(8)] * 10, [f"s {n}" for n in range(80)])
+    found = topic_table(table, (["music"] * 6 + ["sports"] * 2) * 10 + ["music", "sports"] * 40)
+    assert number(found, "all", "p_published") < 0.005
     assert number(found, "all", "p") > 0.05
+
+
+def authored(rng: np.random.Generator, setting: str, planted: bool) -> tuple[pd.DataFrame, list[str]]:
+    """Texts of 12 sources in each guise, 20 of each, and their topics; every source has habits of its own.
+
+    Matched: the same sources in both guises, each version with habits of its own. Planted: AAE says "finna" in 60 % of
+    the texts and speaks of music in 70 %, SAE in 10 % and in 15 %, whatever the source.
+    """
+    rows, labels = [], []
+    for guise in ("AAE", "SAE"):
+        for source in range(12):
+            share = 1 / (1 + np.exp(-rng.normal(0, 2)))
+            of_topics = rng.dirichlet(np.full(4, 0.3))
+            if planted:
+                share = 0.6 if guise == "AAE" else 0.1
+                of_topics = np.array([0.7, 0.1, 0.1, 0.1] if guise == "AAE" else [0.15, 0.55, 0.15, 0.15])
+            for place in range(20):
+                said = "finna" if rng.random() < share else "gonna"
+                rows.append(
+                    {
+                        "text_set": "own", "setting": setting, "control": False, "pair": f"own/{source}-{place}",
+                        "group": guise, "marked": guise == "AAE", "utterance": f"we {said} go {source} {place}",
+                        "cluster": f"source {source}" if setting == "matched" else f"{guise} {source}",
+                    }
+                )  # fmt: skip
+            labels += [list(TOPICS)[place] for place in rng.choice(4, size=20, p=of_topics)]
+    return text_table(pd.DataFrame(rows), {}, ING, ""), labels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", ["matched", "unmatched"])
+def test_features_and_topics_of_sources_with_habits_are_not_accused_and_planted_ones_are_found(setting: str) -> None:
+    # Counting texts as independent, half of the blind worlds are accused of a feature; exchanging the topics that a
+    # source has at all, no planted world is found.
+    p: dict[str, list[float]] = {"finna": [], "topics": [], "covered": []}
+    for seed in range(100):
+        table, labels = authored(np.random.default_rng(31_000 + seed), setting, planted=False)
+        p["finna"].append(finna(table, seed))
+        if setting == "unmatched":
+            topics_found = topic_table(table, labels, seed)
+            p["topics"].append(number(topics_found, "all", "p"))
+            first = topics_found.drop("all").iloc[0]
+            p["covered"].append(float(first["ci_low"] <= 0 <= first["ci_high"]))
+    for kind in ("finna", "topics"):
+        found = sum(value <= 0.05 for value in p[kind])
+        assert not p[kind] or stats.binomtest(found, 100, 0.05, alternative="greater").pvalue > 0.01, (kind, found)
+    held = int(sum(p["covered"]))
+    assert not p["covered"] or stats.binomtest(held, 100, 0.93, alternative="less").pvalue > 0.01, held
+    for seed in range(10):
+        table, labels = authored(np.random.default_rng(32_000 + seed), setting, planted=True)
+        assert finna(table, seed) < 0.01
+        if setting == "unmatched":
+            topics_found = topic_table(table, labels, seed)
+            assert number(topics_found, "all", "p") < 0.01
+            assert number(topics_found, next(iter(TOPICS)), "p_adjusted") < 0.05
+            assert number(topics_found, next(iter(TOPICS)), "ci_low") > 0.3
+
+
+def test_features_and_topics_of_few_sources_say_that_they_are_not_tested() -> None:
+    # three authors with ten texts each in either guise
+    table, labels = authored(np.random.default_rng(1), "unmatched", planted=True)
+    few = table["cluster"].isin([f"{guise} {source}" for guise in ("AAE", "SAE") for source in range(3)]).to_numpy()
+    found = measured(table[few])
+    assert np.isnan(number(found, "finna", "p")) and number(found, "finna", "p_published") < 0.01
+    assert text(found, "finna", "missing").startswith("not tested: the texts of a guise come from 3 verbs or sources")
+    topic = topic_table(table[few], [one for one, kept in zip(labels, few, strict=True) if kept])
+    assert np.isnan(number(topic, "all", "p")) and "come from 3 verbs" in text(topic, "all", "missing")
 
 
 def test_topics_that_are_not_measured_say_how() -> None:

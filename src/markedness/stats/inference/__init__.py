@@ -16,7 +16,13 @@ from __future__ import annotations
 
 from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut
 from markedness.stats.inference.claims import claim, difference
-from markedness.stats.inference.contrasts import Contrast, contrast_score, group_difference_score, studentised
+from markedness.stats.inference.contrasts import (
+    Contrast,
+    composition_test,
+    contrast_score,
+    group_difference_score,
+    studentised,
+)
 from markedness.stats.inference.corrections import adjusted, adjusted_p, benjamini_hochberg, holm, max_t, pooled_p
 from markedness.stats.inference.influences import (
     HALF_SAMPLES,
@@ -67,6 +73,7 @@ __all__ = [
     "adjusted_p",
     "benjamini_hochberg",
     "claim",
+    "composition_test",
     "contrast_score",
     "detectable",
     "difference",

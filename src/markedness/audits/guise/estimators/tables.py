@@ -41,8 +41,8 @@ COLUMNS = {
     "text_features": "text_set setting control group reference feature source count count_reference share "
     "share_reference difference ci_low ci_high p p_adjusted density density_reference chi2 p_published "
     "p_adjusted_published n n_reference words words_reference missing",
-    "text_topics": "text_set group reference topic count count_reference share share_reference residual chi2 df p "
-    "p_published n n_reference missing",
+    "text_topics": "text_set group reference topic count count_reference share share_reference difference ci_low "
+    "ci_high p_adjusted residual chi2 df p p_published n n_reference missing",
 }
 """Table -> its columns."""
 FAMILIES = {
