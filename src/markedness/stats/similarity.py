@@ -1,5 +1,8 @@
 """Within-group similarity of texts: mean pairwise cosine of sentence embeddings, and differences between groups.
 
+Texts of one name (or author) resemble each other, so that pairs of one name say nothing of the group: pairs are those
+of different names, as in the differences in P_d. Names and prompts are the sample.
+
 Source: Lee, Montgomery & Lai 2024, Large Language Models Portray Socially Subordinate Groups as More
 Homogeneous, Consistent with a Bias Observed in Humans, FAccT '24, 1321-1340. The more alike the texts of a
 group, the higher the mean; an encoder may itself draw some groups together, so this measures model and
@@ -8,90 +11,30 @@ encoder at once (Lee & Lai, Probability of Differentiation, section 1.2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.stats.inference import MIN_CLUSTERS, Spread, adjusted_p, mean_leave_out, spread
+from markedness.stats.inference import Floats, adjusted_p, claim, spread
+from markedness.stats.similarity_cells import SimilarityCells, contrast
 
-CELL_COLUMNS = ("group", "prompt", "n", "mean_cosine", "standard_error")
+PROMPT = "prompt"
 EFFECT_COLUMNS = (
-    "factor", "group", "reference", "difference", "ci_low", "ci_high", "p", "n_prompts", "standard_error_published",
-    "ci_low_published", "ci_high_published", "z_published", "p_published",
+    "factor", "group", "reference", "difference", "ci_low", "ci_high", "p", "caveat", "n_prompts",
+    "standard_error_published", "ci_low_published", "ci_high_published", "z_published", "p_published",
 )  # fmt: skip
-
 SIMPLE_COLUMNS = (
     "factor", "group", "reference", "within", "difference", "ci_low", "ci_high", "p", "p_adjusted", "interaction",
-    "interaction_ci_low", "interaction_ci_high", "interaction_p", "interaction_p_adjusted", "n_prompts",
+    "interaction_ci_low", "interaction_ci_high", "interaction_p", "interaction_p_adjusted", "caveat", "n_prompts",
 )  # fmt: skip
 
 
-def mean_pairwise_cosine(unit_vectors: ArrayLike) -> float:
-    """Mean cosine over all pairs of different texts, without a pair matrix: (|sum u|^2 - n) / (n (n - 1)).
-
-    Parameters
-    ----------
-    unit_vectors
-        Shape (n, d), rows of length 1.
-
-    Returns
-    -------
-    float
-        In [-1/(n-1), 1]; 1: all texts alike. NaN for fewer than two texts.
-    """
-    vectors = np.asarray(unit_vectors, dtype=float)
-    n = len(vectors)
-    if n < 2:
-        return float("nan")
-    total = vectors.sum(axis=0)
-    return float((total @ total - n) / (n * (n - 1)))
-
-
-def jackknife_standard_error(unit_vectors: ArrayLike) -> float:
-    """Standard error of `mean_pairwise_cosine` when texts are drawn: leave one text out.
-
-    Without text i the mean is (|s|^2 - n - 2 (u_i s - 1)) / ((n-1)(n-2)), with s the sum of all vectors.
-    NaN for fewer than three texts.
-    """
-    vectors = np.asarray(unit_vectors, dtype=float)
-    n = len(vectors)
-    if n < 3:
-        return float("nan")
-    total = vectors.sum(axis=0)
-    left_out = (total @ total - n - 2 * (vectors @ total - 1)) / ((n - 1) * (n - 2))
-    return float(np.sqrt((n - 1) * left_out.var()))
-
-
-def similarity_cells(unit_vectors: ArrayLike, groups: ArrayLike, prompts: ArrayLike) -> pd.DataFrame:
-    """Mean pairwise cosine of each group under each prompt: all that the functions below need.
-
-    Parameters
-    ----------
-    unit_vectors
-        Shape (n, d).
-    groups, prompts
-        Shape (n,). Pairs are formed within one group and one prompt only: two texts may be alike merely
-        because they answer the same prompt.
-
-    Returns
-    -------
-    DataFrame
-        `CELL_COLUMNS`: one row per group and prompt that occur together; mean_cosine NaN for one text.
-    """
-    vectors = np.asarray(unit_vectors, dtype=np.float64)
-    keys = pd.DataFrame({"group": np.asarray(groups), "prompt": np.asarray(prompts)})
-    rows = []
-    for key, texts in keys.groupby(["group", "prompt"], sort=True):
-        cell = vectors[texts.index]
-        rows.append((*key, len(cell), mean_pairwise_cosine(cell), jackknife_standard_error(cell)))
-    return pd.DataFrame(rows, columns=list(CELL_COLUMNS))
-
-
-def within_group_similarity(cells: pd.DataFrame, confidence_level: float = 0.95) -> pd.DataFrame:
-    """Each group's mean over prompts of the mean pairwise cosine, with its interval.
+def within_group_similarity(cells: SimilarityCells, confidence_level: float = 0.95) -> pd.DataFrame:
+    """Each group's mean over prompts of the mean cosine of pairs of texts of different names, with its interval.
 
     Prompts weigh alike, however many texts they have.
 
@@ -105,34 +48,109 @@ def within_group_similarity(cells: pd.DataFrame, confidence_level: float = 0.95)
     Returns
     -------
     DataFrame
-        group, mean_cosine, ci_low, ci_high, n (texts), n_prompts; see `_sampling` for the interval. NaN where a group
-        has no pair of texts.
+        group, mean_cosine, ci_low, ci_high, caveat, n (texts), n_prompts (with a pair). Interval: t by leaving out
+        names and prompts; a factor of fewer than six is fixed, and ``caveat`` says so. NaN where a group has no pair.
     """
     rows = []
-    for group, own in cells.groupby("group", sort=True):
-        known = own.dropna(subset=["mean_cosine"])
-        estimate = float(known["mean_cosine"].mean()) if len(known) else np.nan
-        bounds = _sampling(known["mean_cosine"].to_numpy(), known).interval(estimate, confidence_level)
-        rows.append((group, estimate, *bounds, int(own["n"].sum()), len(known)))
-    return pd.DataFrame(rows, columns=["group", "mean_cosine", "ci_low", "ci_high", "n", "n_prompts"])
+    for group in cells.groups:
+        own = cells.only([group])
+        found = _Tested.of(own, np.ones((1, 1)), np.zeros(len(own.n)), None, confidence_level)
+        rows.append((group, found.estimate, *found.bounds, found.caveat, int(own.n.sum()), found.n_prompts))
+    return pd.DataFrame(rows, columns=["group", "mean_cosine", "ci_low", "ci_high", "caveat", "n", "n_prompts"])
 
 
-def _sampling(by_prompt: NDArray[np.float64], cells: pd.DataFrame) -> Spread:
-    """Sampling error of a mean over prompts of sums of ``cells``: prompts are the sample, if there are six.
+@dataclass(frozen=True)
+class _Tested:
+    """A contrast of cells with its interval and p."""
 
-    With fewer it holds for these prompts alone, and the texts are the sample: the cells' jackknife variances.
-    """
-    if len(by_prompt) >= MIN_CLUSTERS:
-        return spread(mean_leave_out(by_prompt), {"prompt": np.arange(len(by_prompt))})
-    cells_of_prompt = len(cells) / max(len(by_prompt), 1)
-    # A difference of two means over cells: each cell weighs 1 / (cells of its side and prompt).
-    sides = 2 if cells_of_prompt > 1 else 1
-    variance = float(np.square(cells["standard_error"] * sides).sum()) / max(len(cells), 1) ** 2
-    return Spread(float(np.sqrt(variance)), float(cells["n"].sum() - len(cells)), fixed=("prompt",))
+    estimate: float = np.nan
+    bounds: tuple[float, float] = (np.nan, np.nan)
+    p: float = np.nan
+    caveat: str = ""
+    n_prompts: int = 0
+
+    @classmethod
+    def of(
+        cls, cells: SimilarityCells, terms: Floats, sides: ArrayLike, strata: ArrayLike | None, confidence_level: float
+    ) -> _Tested:
+        """Of cells that hold the groups of ``terms``, (T, G), alone; ``sides`` and ``strata`` as in `spread`."""
+        means = cells.means[None]
+        estimate = float(contrast(means, terms)[0])
+        by_prompt = [contrast(means[:, :, [place]], terms)[0] for place in range(len(cells.prompts))]
+        factors = {cells.factor: cells.name, PROMPT: np.asarray(cells.prompts, dtype=object)[cells.prompt]}
+        found = spread(cells.without(terms), factors, sides, strata, cells.n)
+        made = claim("similarity", estimate, found, confidence_level=confidence_level, method="")
+        n_prompts = int(np.isfinite(by_prompt).sum())
+        return cls(estimate, (made.ci_low, made.ci_high), made.p, made.lacking or made.caveat, n_prompts)
+
+    @classmethod
+    def between(
+        cls, cells: SimilarityCells, terms: Sequence[Mapping[str, float]], side: Mapping[str, str], level: float
+    ) -> _Tested:
+        """The mean of ``terms``, weights of groups; ``side``: group -> value whose clusters are counted."""
+        groups = list(dict.fromkeys(group for term in terms for group in term))
+        if not groups or any(group not in cells.groups for group in groups):
+            return cls()
+        own = cells.only(groups)
+        weights = np.array([[term.get(group, 0.0) for group in groups] for term in terms])
+        labels = np.array([side[group] for group in groups], dtype=object)[own.group]
+        return cls.of(own, weights, labels, own.group, level)
+
+
+@dataclass(frozen=True)
+class _Crossed:
+    """The crossed groups by the values of one factor and of the others."""
+
+    factor: str
+    reference: str
+    cells: SimilarityCells
+    value: Mapping[str, str]
+    """Group -> its value of the factor."""
+    others: Mapping[str, str]
+    """Group -> its values of the other factors."""
+
+    @classmethod
+    def each(cls, cells: SimilarityCells, factors: pd.DataFrame, unmarked: Mapping[str, str]) -> Iterator[_Crossed]:
+        """The factors with two values or more, of groups with a pair of texts."""
+        there = [group for group, row in zip(cells.groups, np.isfinite(cells.means), strict=True) if row.any()]
+        known = factors.reindex([group for group in there if group in factors.index]).astype(str)
+        used = [factor for factor in unmarked if factor in known and known[factor].nunique() > 1]
+        for factor in used:
+            rest = known[[other for other in used if other != factor]].to_numpy(dtype=object).tolist()
+            others = {str(group): " ".join(map(str, values)) for group, values in zip(known.index, rest, strict=True)}
+            value = {str(group): str(one) for group, one in known[factor].items()}
+            yield cls(factor, unmarked[factor], cells, value, others)
+
+    @property
+    def marked(self) -> list[str]:
+        """The marked values, sorted; none without the reference."""
+        values = set(self.value.values())
+        return sorted(values - {self.reference}) if self.reference in values else []
+
+    def group(self, value: str, others: str) -> str | None:
+        """The group with these values, if there is one."""
+        return next((g for g, v in self.value.items() if v == value and self.others[g] == others), None)
+
+    def term(self, value: str, others: str) -> dict[str, float]:
+        """Weights of value minus reference within values of the others; {} if one of them is not there."""
+        pair = self.group(value, others), self.group(self.reference, others)
+        return {str(group): sign for group, sign in zip(pair, (1.0, -1.0), strict=True)} if all(pair) else {}
+
+    def effect(self, value: str, level: float) -> _Tested:
+        """The mean difference within the values of the other factors that have both."""
+        every = sorted({self.others[g] for g, v in self.value.items() if v in (value, self.reference)})
+        shared = [others for others in every if self.term(value, others)]
+        if not shared:
+            return _Tested(caveat="not estimated: no value of the other axes has texts of both groups")
+        found = _Tested.between(self.cells, [self.term(value, others) for others in shared], self.value, level)
+        if len(shared) == len(every):
+            return found
+        alone = f"Within {', '.join(shared)} alone: the others have texts of one of the two groups."
+        return _Tested(found.estimate, found.bounds, found.p, f"{alone} {found.caveat}".strip(), found.n_prompts)
 
 
 def similarity_effects(
-    cells: pd.DataFrame,
+    cells: SimilarityCells,
     factors: pd.DataFrame,
     unmarked: Mapping[str, str],
     confidence_level: float = 0.95,
@@ -158,32 +176,26 @@ def similarity_effects(
     -------
     DataFrame
         `EFFECT_COLUMNS`: one row per factor and marked value. Positive: the marked group's texts are more
-        alike than the reference's. ci_low, ci_high and p: t over prompts, with fewer than six over texts. The model's
-        columns end in _published; they are NaN with fewer than two prompts or when it cannot be fitted.
+        alike than the reference's. The difference is averaged over the values of the other factors that have texts of
+        both; ``caveat`` says where some do not. ci_low, ci_high and p: t by leaving out names and prompts; a factor of
+        fewer than six is fixed, and ``caveat`` says so. The model's columns end in _published; they are NaN with fewer
+        than two prompts or when it cannot be fitted.
     """
-    data = cells.dropna(subset=["mean_cosine"]).join(factors, on="group")
+    data = cells.published.join(factors, on="group")
     used = [factor for factor in unmarked if factor in data and data[factor].nunique() > 1]
-    n_prompts = data["prompt"].nunique()
-    fitted = _fit(data, used, unmarked) if n_prompts > 1 and used else None
+    fitted = _fit(data, used, unmarked) if data["prompt"].nunique() > 1 and used else None
     rows = []
-    for factor in used:
-        by_value = data.groupby(["prompt", factor])["mean_cosine"].mean().unstack(factor)
-        reference = unmarked[factor]
-        if reference not in by_value:
-            continue
-        for value in [value for value in by_value if value != reference]:
-            by_prompt = (by_value[value] - by_value[reference]).dropna()
-            own = data[data[factor].isin([value, reference]) & data["prompt"].isin(by_prompt.index)]
-            difference = float(by_prompt.mean()) if len(by_prompt) else np.nan
-            sampled = _sampling(by_prompt.to_numpy(float), own)
-            tested = (*sampled.interval(difference, confidence_level), sampled.p(difference))
-            model = _coefficient(fitted, factor, str(value), confidence_level)
-            rows.append((factor, value, reference, difference, *tested, len(by_prompt), *model))
+    for one in _Crossed.each(cells, factors, unmarked):
+        for value in one.marked:
+            found = one.effect(value, confidence_level)
+            model = _coefficient(fitted, one.factor, value, confidence_level)
+            tested = (*found.bounds, found.p, found.caveat, found.n_prompts)
+            rows.append((one.factor, value, one.reference, found.estimate, *tested, *model))
     return pd.DataFrame(rows, columns=list(EFFECT_COLUMNS))
 
 
 def similarity_simple_effects(
-    cells: pd.DataFrame, factors: pd.DataFrame, unmarked: Mapping[str, str], confidence_level: float = 0.95
+    cells: SimilarityCells, factors: pd.DataFrame, unmarked: Mapping[str, str], confidence_level: float = 0.95
 ) -> pd.DataFrame:
     """The difference of each marked value within each value of the other factor, and how these differ: interactions.
 
@@ -198,23 +210,23 @@ def similarity_simple_effects(
         `SIMPLE_COLUMNS`: one row per factor, marked value and value of the other factor (``within``). ``difference``:
         mean over prompts of the group's mean cosine minus that of the reference, positive: the marked group's texts are
         more alike. ``interaction``: this difference minus that within the other factor's reference, NaN in the latter;
-        in a balanced design the coefficient of a mixed model with race, gender and their product. Intervals and p: t
-        over prompts, with fewer than six over texts; p_adjusted: Benjamini-Hochberg over the rows. Empty without two
-        factors.
+        in a balanced design the coefficient of a mixed model with race, gender and their product. Intervals, p and
+        ``caveat`` as in `similarity_effects`; p_adjusted: Benjamini-Hochberg over the rows. Empty without two factors.
     """
-    data = cells.dropna(subset=["mean_cosine"]).join(factors, on="group")
-    used = [factor for factor in unmarked if factor in data and data[factor].nunique() > 1]
+    crossed = list(_Crossed.each(cells, factors, unmarked))
     rows = []
-    for factor, other in (used, used[::-1]) if len(used) == 2 else ():
-        table = data.pivot_table(index="prompt", columns=[other, factor], values=["mean_cosine", "standard_error", "n"])
-        reference, within = unmarked[factor], [w for w in data[other].unique() if w != unmarked[other]]
-        for value in [v for v in data[factor].unique() if v != reference]:
-            for place in (unmarked[other], *within):
-                simple = [((place, value), 1.0), ((place, reference), -1.0)]
-                crossed = [*simple, ((unmarked[other], value), -1.0), ((unmarked[other], reference), 1.0)]
-                found = _contrast(table, simple, confidence_level)
-                differs = _contrast(table, crossed if place != unmarked[other] else [], confidence_level)
-                rows.append((factor, value, reference, place, *found[:4], np.nan, *differs[:4], np.nan, found[4]))
+    for one, other in (crossed, crossed[::-1]) if len(crossed) == 2 else ():
+        base = other.reference
+        for value in one.marked:
+            for place in (base, *other.marked):
+                side, plain = one.term(value, place), one.term(value, base)
+                found = _Tested.between(cells, [side] if side else [], one.value, confidence_level)
+                both = side | {group: -weight for group, weight in plain.items()} if place != base and plain else {}
+                differs = _Tested.between(cells, [both] if both and side else [], one.value, confidence_level)
+                rows.append((
+                    one.factor, value, one.reference, place, found.estimate, *found.bounds, found.p, np.nan,
+                    differs.estimate, *differs.bounds, differs.p, np.nan, found.caveat, found.n_prompts,
+                ))  # fmt: skip
     made = pd.DataFrame(rows, columns=list(SIMPLE_COLUMNS))
     return made.assign(
         p_adjusted=adjusted_p(made["p"]),
@@ -228,26 +240,6 @@ def _of_tested(p: pd.Series) -> NDArray[np.float64]:
     made = np.full(len(p), np.nan)
     made[tested] = adjusted_p(p[tested])
     return made
-
-
-def _contrast(
-    table: pd.DataFrame, weights: Sequence[tuple[tuple[str, str], float]], confidence_level: float
-) -> tuple[float, float, float, float, int]:
-    """Mean over prompts of a weighted sum of cells, its interval and p, and the prompts that have all of them."""
-    if not weights or any(("mean_cosine", *cell) not in table for cell, _ in weights):
-        return np.nan, np.nan, np.nan, np.nan, 0
-    own = table[[("mean_cosine", *cell) for cell, _ in weights]].dropna()
-    by_prompt = own.to_numpy(dtype=float) @ np.array([weight for _, weight in weights])
-    if not len(by_prompt):
-        return np.nan, np.nan, np.nan, np.nan, 0
-    estimate = float(by_prompt.mean())
-    if len(by_prompt) >= MIN_CLUSTERS:
-        sampled = spread(mean_leave_out(by_prompt), {"prompt": np.arange(len(by_prompt))})
-    else:  # for these prompts alone: the texts are the sample
-        errors, n = (table.loc[own.index, [(name, *cell) for cell, _ in weights]] for name in ("standard_error", "n"))
-        variance = float(np.square(errors.to_numpy(dtype=float)).sum()) / len(own) ** 2
-        sampled = Spread(float(np.sqrt(variance)), float(n.to_numpy().sum() - n.size), fixed=("prompt",))
-    return estimate, *sampled.interval(estimate, confidence_level), sampled.p(estimate), len(own)
 
 
 def _fit(data: pd.DataFrame, factors: Sequence[str], unmarked: Mapping[str, str]) -> Any:

@@ -4,16 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from tests.cells import number
+from tests.cells import number, text
 
-from markedness.stats.similarity import (
-    jackknife_standard_error,
-    mean_pairwise_cosine,
-    similarity_cells,
-    similarity_effects,
-    similarity_simple_effects,
-    within_group_similarity,
-)
+from markedness.stats.similarity import similarity_effects, similarity_simple_effects, within_group_similarity
+from markedness.stats.similarity_cells import SimilarityCells, contrast, mean_pairwise_cosine, similarity_cells
 
 
 def unit(rng: np.random.Generator, n: int, spread: float, d: int = 8) -> np.ndarray:
@@ -35,15 +29,37 @@ def test_mean_pairwise_cosine_at_its_bounds() -> None:
     assert np.isnan(mean_pairwise_cosine(np.empty((0, 3))))
 
 
-def test_jackknife_standard_error_equals_leaving_out_by_hand() -> None:
-    vectors = unit(np.random.default_rng(2), 9, 0.7)
-    left_out = np.array([mean_pairwise_cosine(np.delete(vectors, i, axis=0)) for i in range(9)])
-    expected = np.sqrt(8 / 9 * ((left_out - left_out.mean()) ** 2).sum())
-    assert jackknife_standard_error(vectors) == pytest.approx(expected, abs=1e-12)
-    assert np.isnan(jackknife_standard_error(vectors[:2]))
+def by_hand(vectors: np.ndarray, names: np.ndarray) -> float:
+    """Mean cosine of the pairs of different names."""
+    apart = names[:, None] != names[None, :]
+    return float((vectors @ vectors.T)[apart].mean()) if apart.any() else float("nan")
 
 
-def study(n_prompts: int = 12, shift: float = 0.15, seed: int = 3) -> tuple[pd.DataFrame, pd.DataFrame]:
+def test_cells_leave_out_names_and_prompts_as_by_hand() -> None:
+    # 2 prompts, 7 names with one to three texts in each; the mean over prompts of the pairs of different names
+    rng = np.random.default_rng(2)
+    names = np.repeat(np.arange(7), [1, 2, 3, 1, 2, 3, 2])
+    texts = np.concatenate([names, names])
+    prompts = np.repeat(["p", "q"], len(names))
+    vectors = unit(rng, len(texts), 0.7)
+    cells = similarity_cells(vectors, ["a"] * len(texts), prompts, texts)
+
+    def of(kept: np.ndarray) -> float:
+        return float(
+            np.nanmean([by_hand(vectors[kept & (prompts == one)], texts[kept & (prompts == one)]) for one in "pq"])
+        )
+
+    terms = np.ones((1, 1))
+    assert contrast(cells.means[None], terms) == pytest.approx([of(np.ones(len(texts), dtype=bool))], abs=1e-12)
+    without = cells.without(terms)(cells.name.astype(int), 7)
+    assert without == pytest.approx([of(texts != name) for name in range(7)], abs=1e-12)
+    assert cells.without(terms)(cells.prompt, 2) == pytest.approx([of(prompts != one) for one in "pq"], abs=1e-12)
+    # all pairs, as published
+    expected = mean_pairwise_cosine(vectors[prompts == "p"])
+    assert cells.published["mean_cosine"].iloc[0] == pytest.approx(expected, abs=1e-12)
+
+
+def study(n_prompts: int = 12, shift: float = 0.15, seed: int = 3) -> tuple[SimilarityCells, pd.DataFrame]:
     """Texts of two races and two genders; Black texts scatter less, prompts differ in scatter."""
     rng = np.random.default_rng(seed)
     rows, vectors = [], []
@@ -66,8 +82,9 @@ UNMARKED = {"race": "White", "gender": "man"}
 def test_similarity_effects_balanced_design_equals_differences_of_cell_means() -> None:
     cells, factors = study()
     effects = similarity_effects(cells, factors, UNMARKED).set_index("group")
-    race = cells["group"].map(factors["race"])
-    expected = cells.loc[race.eq("Black"), "mean_cosine"].mean() - cells.loc[race.eq("White"), "mean_cosine"].mean()
+    table = cells.published  # each text has a name of its own
+    race = table["group"].map(factors["race"])
+    expected = table.loc[race.eq("Black"), "mean_cosine"].mean() - table.loc[race.eq("White"), "mean_cosine"].mean()
     black = effects.loc["Black"]
     assert black["difference"] == pytest.approx(expected, abs=1e-12)
     # The mixed model's coefficient is the same number: its interval is centred on it.
@@ -92,13 +109,14 @@ def test_similarity_effects_one_prompt_gives_the_interval_of_its_texts() -> None
     cells, factors = study(n_prompts=1)
     effects = similarity_effects(cells, factors, UNMARKED)
     assert effects[["difference", "ci_low", "ci_high", "p"]].notna().all(axis=None)
+    assert effects["caveat"].eq("Fewer than 6 of 'prompt' in a group: it holds for these alone.").all()
     assert effects[["ci_low_published", "p_published"]].isna().all(axis=None)
 
 
 def test_within_group_similarity_averages_prompts_and_brackets_the_mean() -> None:
     cells, _ = study()
     table = within_group_similarity(cells).set_index("group")
-    expected = cells.groupby("group")["mean_cosine"].mean()
+    expected = cells.published.groupby("group")["mean_cosine"].mean()
     assert table["mean_cosine"].to_dict() == pytest.approx(expected.to_dict())
     assert (table["ci_low"] < table["mean_cosine"]).all() and (table["mean_cosine"] < table["ci_high"]).all()
     assert table["n"].eq(360).all() and table["n_prompts"].eq(12).all()
@@ -114,20 +132,27 @@ def test_within_group_similarity_one_prompt_uses_the_texts_and_one_text_is_nan()
     assert table.loc["b", "n"] == 1
 
 
-def crossed_cells(values: dict[str, list[float]]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Cells of some groups with these mean cosines, one per prompt, and the factors."""
-    rows = [(g, f"p{i}", 30, x, 0.01) for g, numbers in values.items() for i, x in enumerate(numbers)]
+def crossed_cells(values: dict[str, list[float]]) -> tuple[SimilarityCells, pd.DataFrame]:
+    """Eight texts of some groups in each prompt, every two of which have this cosine, and the factors."""
+    rows, vectors = [], []
+    for group, numbers in values.items():
+        for prompt, cosine in enumerate(numbers):
+            rows += [(group, f"p{prompt:02}")] * 8
+            vectors.append(np.c_[np.full(8, np.sqrt(cosine)), np.sqrt(1 - cosine) * np.eye(8)])
+    keys = pd.DataFrame(rows, columns=["group", "prompt"])
     factors = pd.DataFrame({g: g.split() for g in values}, index=["race", "gender"]).T
-    return pd.DataFrame(rows, columns=["group", "prompt", "n", "mean_cosine", "standard_error"]), factors
+    return similarity_cells(np.vstack(vectors), keys["group"], keys["prompt"]), factors
 
 
 def test_simple_effects_worked_example() -> None:
-    # woman - man: 0.1 and 0.3 within Black (mean 0.2), 0.1 and 0.1 within White (0.1); the interaction is 0.1.
-    # Two prompts, so that texts are the sample: the variance of a difference is 4 * 0.01^2 / 2^2,
-    # that of an interaction twice as large.
+    # woman - man: 0.1 and 0.3 in turn within Black (mean 0.2), 0.1 within White; the interaction is 0.1. Leaving out
+    # one of six prompts, the standard error is the sd of the prompts over root 6; texts do not vary, so that df is 5.
     cells, factors = crossed_cells(
-        {"Black woman": [0.5, 0.7], "Black man": [0.4, 0.4], "White woman": [0.4, 0.5], "White man": [0.3, 0.4]}
-    )
+        {
+            "Black woman": [0.5, 0.7] * 3, "Black man": [0.4, 0.4] * 3, "White woman": [0.4, 0.5] * 3,
+            "White man": [0.3, 0.4] * 3,
+        }
+    )  # fmt: skip
     table = similarity_simple_effects(cells, factors, UNMARKED)
     assert len(table) == 4 and list(table["factor"]) == ["race", "race", "gender", "gender"]
     women = table[table["factor"].eq("gender")].set_index("within")
@@ -135,10 +160,9 @@ def test_simple_effects_worked_example() -> None:
     assert number(women, "Black", "interaction") == pytest.approx(0.1) and np.isnan(
         number(women, "White", "interaction")
     )
-    half = stats.t.ppf(0.975, 4 * 29) * 0.01
+    half = stats.t.ppf(0.975, 5) * np.std([0.1, 0.3] * 3, ddof=1) / np.sqrt(6)
     assert number(women, "Black", "ci_high") - 0.2 == pytest.approx(half)
-    wide = stats.t.ppf(0.975, 8 * 29) * 0.01 * np.sqrt(2)
-    assert number(women, "Black", "interaction_ci_high") - 0.1 == pytest.approx(wide)
+    assert number(women, "Black", "interaction_ci_high") - 0.1 == pytest.approx(half)
     one_axis = similarity_simple_effects(cells, factors[["race"]], {"race": "White"})
     assert one_axis.empty and list(one_axis) == list(table)
 
@@ -157,6 +181,7 @@ def world(seed: int, gender: float = 0.0) -> pd.DataFrame:
     return similarity_simple_effects(*crossed_cells(made), UNMARKED).set_index(["factor", "within"])
 
 
+@pytest.mark.slow
 def test_simple_effects_that_are_planted_are_found_and_blind_ones_are_not_accused() -> None:
     key = ("gender", "Black")
     blind = [world(seed) for seed in range(150)]
@@ -168,3 +193,57 @@ def test_simple_effects_that_are_planted_are_found_and_blind_ones_are_not_accuse
     assert sum(number(table, key, "interaction_p_adjusted") <= 0.05 for table in planted) >= 18
     covered = sum(number(t, key, "ci_low") <= 0.03 <= number(t, key, "ci_high") for t in planted)
     assert stats.binomtest(covered, 20, 0.95, alternative="less").pvalue > 0.01
+
+
+def of_names(seed: int, n_prompts: int, alike: float) -> float:
+    """p of texts whose names have a direction of their own, blind to the group; ``alike``: Black texts share one."""
+    rng, d = np.random.default_rng(seed), 24
+    rows, vectors = [], []
+    for race in ("White", "Black"):
+        for name in range(12):
+            own = rng.normal(size=d) + alike * (race == "Black") * np.eye(d)[0] * np.sqrt(d)
+            for prompt in range(n_prompts):
+                drawn = np.eye(d)[1] * np.sqrt(d) + own + 0.5 * rng.normal(size=(3, d))
+                vectors.append(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
+                rows += [(race, f"p{prompt}", f"{race} {name}")] * 3
+    group, prompts, names = zip(*rows, strict=True)
+    cells = similarity_cells(np.vstack(vectors), group, prompts, names)
+    factors = pd.DataFrame({"race": ["White", "Black"]}, index=["White", "Black"])
+    return float(similarity_effects(cells, factors, {"race": "White"})["p"].iloc[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_prompts", [3, 8])
+def test_similarity_effects_of_names_with_habits_are_not_accused_and_planted_ones_are_found(n_prompts: int) -> None:
+    # Over prompts alone a quarter of such blind worlds had p <= .05. Expected cosines: 1 / 2.25 = 0.44 of two names
+    # that share one of their directions, (1 + 4) / (2.25 + 4) = 0.80 of two that share another, twice as long.
+    found = sum(of_names(33_000 + seed, n_prompts, 0.0) <= 0.05 for seed in range(150))
+    assert stats.binomtest(found, 150, 0.05, alternative="greater").pvalue > 0.01, found
+    assert sum(of_names(34_000 + seed, n_prompts, 2.0) <= 0.05 for seed in range(20)) >= 18
+
+
+def without_black_men(seed: int, black: float) -> pd.DataFrame:
+    """Effects where no text is of Black men and women's texts are 0.1 more alike; Black texts by ``black``."""
+    rng = np.random.default_rng(seed)
+    made = {
+        f"{race} {gender}": (
+            0.4 + 0.1 * (gender == "woman") + black * (race == "Black") + rng.normal(0, 0.01, 8)
+        ).tolist()
+        for race, gender in (("White", "man"), ("White", "woman"), ("Black", "woman"))
+    }
+    return similarity_effects(*crossed_cells(made), UNMARKED).set_index("group")
+
+
+@pytest.mark.slow
+def test_similarity_effects_with_an_empty_crossed_group_are_within_what_both_have() -> None:
+    # the mean over all groups of a value would give race the effect of gender: 0.5 - (0.4 + 0.5) / 2 = 0.05
+    blind = [without_black_men(35_000 + seed, 0.0) for seed in range(100)]
+    found = sum(number(table, "Black", "p") <= 0.05 for table in blind)
+    assert stats.binomtest(found, 100, 0.05, alternative="greater").pvalue > 0.01, found
+    planted = [without_black_men(36_000 + seed, 0.03) for seed in range(20)]
+    assert sum(number(table, "Black", "p") <= 0.05 for table in planted) >= 18
+    assert text(blind[0], "Black", "caveat").startswith("Within woman alone: the others have texts of one of the two")
+    assert text(blind[0], "woman", "caveat").startswith("Within White alone")
+    cells, factors = crossed_cells({"White man": [0.4] * 6, "Black woman": [0.5] * 6})
+    nothing = similarity_effects(cells, factors, UNMARKED)
+    assert nothing["difference"].isna().all() and nothing["caveat"].str.startswith("not estimated: no value").all()

@@ -34,12 +34,8 @@ from markedness.audits.homogeneity.estimators.variance import variance_component
 from markedness.cards import are
 from markedness.records import Axes, FeatureTables
 from markedness.results import Evaluation
-from markedness.stats.similarity import (
-    similarity_cells,
-    similarity_effects,
-    similarity_simple_effects,
-    within_group_similarity,
-)
+from markedness.stats.similarity import similarity_effects, similarity_simple_effects, within_group_similarity
+from markedness.stats.similarity_cells import similarity_cells
 
 FEW_NAMES = 10
 """With fewer clusters the published percentile interval is too short, and a note says so."""
@@ -122,13 +118,17 @@ def _expressions(
 
 def _similarity(texts: pd.DataFrame, axes: Axes, params: Params) -> dict[str, pd.DataFrame]:
     """Similarity of texts within the groups of each axis and within crossed groups; effects from the latter."""
-    vectors, prompts = np.stack(texts["embedding"].tolist()), texts["cue"].to_numpy()
+    vectors, prompts, names = (
+        np.stack(texts["embedding"].tolist()),
+        texts["cue"].to_numpy(),
+        texts["cluster"].to_numpy(),
+    )
     parts = []
     for axis in (*axes, "group") if len(axes) > 1 else tuple(axes):
-        cells = similarity_cells(vectors, texts[axis].to_numpy(), prompts)
+        cells = similarity_cells(vectors, texts[axis].to_numpy(), prompts, names)
         made = within_group_similarity(cells, params.confidence_level)
         parts.append(made.assign(axis=axis if axis in axes else " x ".join(axes)))
-    crossed = similarity_cells(vectors, texts["group"].to_numpy(), prompts)
+    crossed = similarity_cells(vectors, texts["group"].to_numpy(), prompts, names)
     factors = texts.drop_duplicates("group").set_index("group")[list(axes)]
     unmarked = {axis: words.unmarked for axis, words in axes.items()}
     effects = similarity_effects(crossed, factors, unmarked, params.confidence_level)
@@ -155,7 +155,10 @@ def _answer_notes(answers: pd.DataFrame) -> Iterator[str]:
         yield f"{empty} of the answers kept have no letter or digit; they count as one category, as published."
     cues = answers.loc[kept & answers["kind"].eq("text"), "cue"].nunique()
     if cues:
-        yield f"{cues} cues have longer texts, which are compared by sentence embeddings instead of categories."
+        yield (
+            f"{cues} cues have longer texts, which are compared by sentence embeddings instead of categories: pairs of "
+            "texts of different names."
+        )
 
 
 def _table_notes(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:

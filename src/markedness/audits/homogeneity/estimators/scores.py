@@ -160,7 +160,7 @@ def other_scores(tables: Mapping[str, pd.DataFrame], axes: Axes) -> Iterator[Sco
     if (table := tables.get("similarity_effects")) is not None:
         about: dict[str, Any] = {
             "unit": "prompt formats", "positive": "the marked group's texts are more alike",
-            "method": "t over prompt formats; with fewer than six over texts, for these formats alone",
+            "method": "pairs of texts of different names; t by leaving out names and prompt formats",
         }  # fmt: skip
         yield from _effect_scores("similarity_difference", table, "difference", "n_prompts", about, p="p")
     if (table := tables.get("meta_analysis")) is not None:
@@ -173,7 +173,9 @@ def _effect_scores(
 ) -> Iterator[Score]:
     """A Score per row of a table of effects; ``value``, ``n`` and ``p`` name its columns; without ``p`` no test."""
     for row in table.to_dict("records"):
+        said, tested = row.get("caveat", ""), bool(p) and np.isfinite(row[p])
         yield Score(
             f"{measure}.{row['group']}", row[value], row["ci_low"], row["ci_high"], p=row[p] if p else NAN,
-            n=int(row[n]), group=row["group"], reference=row["reference"], **about,
+            n=int(row[n]), group=row["group"], reference=row["reference"], caveat=said if tested else "",
+            lacking="" if tested else said, **about,
         )  # fmt: skip

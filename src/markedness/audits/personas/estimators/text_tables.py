@@ -23,8 +23,9 @@ from markedness.stats.inference import (
     difference,
     influence_spread,
 )
-from markedness.stats.similarity import EFFECT_COLUMNS, similarity_cells
+from markedness.stats.similarity import EFFECT_COLUMNS
 from markedness.stats.similarity import similarity_effects as of_cells
+from markedness.stats.similarity_cells import similarity_cells
 
 _MISSING = (Status.FAILED.value, Status.UNPARSED.value, Status.TRUNCATED.value, Status.UNSUPPORTED.value)
 
@@ -158,7 +159,8 @@ def similarity(corpus: Corpus, confidence_level: float) -> pd.DataFrame:
 def similarity_effects(corpus: Corpus, confidence_level: float) -> pd.DataFrame:
     """Differences in similarity by value of each axis, and as published by a mixed model over groups and prompts.
 
-    Of the groups that fix all axes; see `markedness.stats.similarity.similarity_effects`. No rows without embeddings.
+    Of the groups that fix all axes; see `markedness.stats.similarity.similarity_effects`: pairs of texts of different
+    clusters, t by leaving out clusters and prompts. No rows without embeddings.
     """
     known = corpus.similarity.known
     texts = corpus.used[known].reset_index(drop=True)
@@ -166,7 +168,10 @@ def similarity_effects(corpus: Corpus, confidence_level: float) -> pd.DataFrame:
     if not len(corpus.axes) or not whole.any():
         return pd.DataFrame(columns=["kind", *EFFECT_COLUMNS])
     texts, vectors = texts[whole], corpus.similarity.vectors[whole.to_numpy()]
-    cells = similarity_cells(vectors, texts["group"].astype(str).to_numpy(), texts["prompt_id"].fillna("").to_numpy())
+    units = corpus.units
+    sampled = units.sampled[units.of_text][known][whole.to_numpy()]
+    prompts = texts["prompt_id"].fillna("").to_numpy()
+    cells = similarity_cells(vectors, texts["group"].astype(str).to_numpy(), prompts, sampled, "cluster")
     factors = texts.assign(group=texts["group"].astype(str)).drop_duplicates("group").set_index("group")
     unmarked = {name: axis.unmarked for name, axis in corpus.axes.items()}
     made = of_cells(cells, factors[list(corpus.axes)].astype(str), unmarked, confidence_level)
