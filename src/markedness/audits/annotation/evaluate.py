@@ -11,7 +11,7 @@ from markedness.audits.annotation import figures
 from markedness.audits.annotation.estimators import scores
 from markedness.audits.annotation.estimators.cells import matched, of_paradigm
 from markedness.audits.annotation.estimators.marginal import marginal_gaps, over_models
-from markedness.audits.annotation.estimators.notes import indifference, notes
+from markedness.audits.annotation.estimators.notes import few_clusters, indifference, notes
 from markedness.audits.annotation.estimators.order import order_effects
 from markedness.audits.annotation.estimators.paired import published_directional_consistency
 from markedness.audits.annotation.estimators.params import Params as Params
@@ -61,7 +61,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
             "significant": significant,
         } | ({"order": order} if len(order) else {}),
         figures=figures.figures(gaps, of_dialect, marginal, missing, level),
-        notes=list(notes(gaps, of_dialect, missing, ungrouped, 1 - level)),
+        notes=[*notes(gaps, of_dialect, missing, ungrouped, 1 - level), *few_clusters(gaps, of_dialect, marginal)],
     )  # fmt: skip
 
 

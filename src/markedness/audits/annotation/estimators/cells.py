@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.results import named_contrasts
-from markedness.stats.inference import Floats
+from markedness.stats.inference import MIN_CLUSTERS, Floats, effective
 from markedness.stats.inference.crossed import Crossed
 
 Codes = NDArray[np.int64]
@@ -125,6 +125,21 @@ class Matched:
         kept = np.isfinite(values).any(axis=1)
         factors = {name: labels[kept] for name, labels in self.factors.items()}
         return Crossed(values[kept], factors, self.groups[kept])
+
+    def caveats(self, values: Floats) -> list[str]:
+        """Of each cell, which factors have fewer than six clusters in a group or in the cell: it holds for these alone.
+
+        "" where all have six. A factor with fewer in any group counts as fixed in all cells; see `Crossed.tests`.
+        """
+        crossed, few = self.crossed(values), [list[str]() for _ in range(len(self.cells))]
+        for name, labels in crossed.factors.items():
+            known = pd.factorize(np.asarray(labels))[0]
+            sizes = [effective(np.bincount(known[crossed.groups == group])) for group in np.unique(crossed.groups)]
+            for cell, there in enumerate(crossed.there.T > 0):
+                if min([*sizes, effective(np.bincount(known[there]))]) < MIN_CLUSTERS - 1e-9:
+                    few[cell].append(f"'{name.replace('_', ' ')}'")
+        told = "Fewer than {} of {} in a group or cell: it holds for these alone."
+        return [told.format(MIN_CLUSTERS, " and ".join(names)) if names else "" for names in few]
 
     def only(self, cells: NDArray[np.bool_]) -> Matched:
         """Some cells, and the pairs that were asked in one of them."""

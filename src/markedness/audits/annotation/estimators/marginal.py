@@ -9,10 +9,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.annotation.estimators.cells import Matched
-from markedness.stats.inference import Floats, adjusted_p
+from markedness.stats.inference import Floats, adjusted_p, claim
 
 COLUMNS = (
     "paradigm", "by", "item", "measure", "estimate", "ci_low", "ci_high", "p", "p_adjusted", "n", "missing", "cells",
+    "caveat",
 )  # fmt: skip
 FAMILY = ["paradigm", "by", "measure"]
 """Rows that are corrected together have one value in each."""
@@ -42,7 +43,8 @@ def marginal_gaps(parts: Mapping[str, Matched], confidence_level: float) -> pd.D
         over crossed names, reference names and vignettes (dialect: pairs of texts), where few differ p by exchanged
         signs; ``p_adjusted`` by Benjamini-Hochberg over the items of one margin, those that could not be tested as
         p = 1. ``n``: judgments of pairs with both answers (margin_gap: both scored); ``missing``: those without;
-        ``cells``: cells averaged, those of three clusters or more. NaN where no cell has so many; no interval and p
+        ``cells``: cells averaged, those of three clusters or more; ``caveat``: factors of fewer than six clusters in
+        a group, for which alone the row holds, or why it has no p. NaN where no cell has so many; no interval and p
         where the data do not name the clusters. A margin of one item is left out: it is the row "all".
     """
     rows = [
@@ -100,8 +102,8 @@ def _measures(of: Matched, by: str) -> Iterator[str]:
         yield "margin_gap"
 
 
-def _estimate(of: Matched, measure: str, confidence_level: float, family: int) -> tuple[float, ...]:
-    """Estimate, bounds, p, n, missing, cells."""
+def _estimate(of: Matched, measure: str, confidence_level: float, family: int) -> tuple[float | str, ...]:
+    """Estimate, bounds, p, n, missing, cells, caveat."""
     weights = of.valence if measure == "favorable_gap" else np.ones(len(of.cells))
     values: Floats = of.margin if measure == "margin_gap" else of.delta
     n = int(np.isfinite(values[:, weights != 0]).sum())
@@ -109,9 +111,11 @@ def _estimate(of: Matched, measure: str, confidence_level: float, family: int) -
     crossed = of.crossed(values)
     used = np.intersect1d(np.flatnonzero(weights), crossed.usable())
     if not len(used):
-        return np.nan, np.nan, np.nan, np.nan, n, missing, 0
+        return np.nan, np.nan, np.nan, np.nan, n, missing, 0, "not tested: no cell has three clusters"
     found = crossed.weighted(weights / np.abs(weights).sum(), np.random.default_rng(0), family)
-    if of.missing_column:
-        return found.estimate, np.nan, np.nan, np.nan, n, missing, len(used)
-    p = found.spread.p(found.estimate) if found.null is None else found.null.p
-    return found.estimate, *found.spread.interval(found.estimate, confidence_level), p, n, missing, len(used)
+    made = claim(
+        measure, found.estimate, found.spread, found.null, family=family, confidence_level=confidence_level, method="",
+        missing_column=of.missing_column,
+    )  # fmt: skip
+    caveat = made.lacking or made.caveat
+    return found.estimate, made.ci_low, made.ci_high, made.p, n, missing, len(used), caveat

@@ -54,6 +54,16 @@ def notes(
         yield f"Stored judgments without a group are left out: {ungrouped}."
 
 
+def few_clusters(gaps: pd.DataFrame, dialect_gaps: pd.DataFrame, marginal: pd.DataFrame) -> Iterator[str]:
+    """Which gaps hold only for the names, reference names or vignettes that were asked."""
+    for name, table in (("gaps", gaps), ("dialect_gaps", dialect_gaps), ("marginal_gaps", marginal)):
+        if table.empty:
+            continue
+        tested = table[table["p"].notna() & table["caveat"].ne("")]
+        for caveat, rows in tested.groupby("caveat", sort=False):
+            yield f"In {len(rows)} of {len(table)} rows of {name}: {str(caveat)[0].lower()}{str(caveat)[1:]}"
+
+
 def _on_answers(paradigm: str, table: pd.DataFrame, n: pd.Series) -> Iterator[str]:
     """Notes on one paradigm: whether there are answers, and whether they depend on text and task."""
     if table.empty:

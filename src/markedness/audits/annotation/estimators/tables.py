@@ -36,7 +36,8 @@ def name_gaps(pairs: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
     DataFrame, one row per marked group and task
         ``gap``; ``p``, ``ci_low``, ``ci_high`` over crossed names, reference names and vignettes
         (`markedness.stats.inference.crossed`); ``p_adjusted``, Benjamini-Hochberg over all rows, those that could not
-        be tested counted as p = 1; ``significant``; ``t`` and the columns with the suffix ``_published``: the paper's
+        be tested counted as p = 1; ``significant``; ``caveat``, factors of fewer than six clusters, for which alone the
+        row holds; ``t`` and the columns with the suffix ``_published``: the paper's
         (`published_paired_tests`); ``missing``, pairs without both answers; ``yes_rate`` and ``yes_rate_reference`` in
         [0, 1]; ``margin_gap``, mean difference of ln P(yes) - ln P(no) in nats, with ``margin_ci_low``,
         ``margin_ci_high``, ``margin_p`` and ``margin_p_adjusted`` as those of the gap. NaN where nothing can be
@@ -153,7 +154,8 @@ def _tests(pairs: pd.DataFrame, of: Matched, code: Codes, confidence_level: floa
     tests = tests.rename(columns={name: f"{name}_published" for name in PUBLISHED})
     found = _cell_tests(of, of.delta, confidence_level)
     del found["mean"]
-    return tests.assign(**found, significant=found["p_adjusted"] < 1 - confidence_level)
+    caveats = [""] * len(tests) if of.missing_column else of.caveats(of.delta)
+    return tests.assign(**found, significant=found["p_adjusted"] < 1 - confidence_level, caveat=caveats)
 
 
 def _cell_tests(of: Matched, values: Floats, confidence_level: float) -> dict[str, Floats]:
