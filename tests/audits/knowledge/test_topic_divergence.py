@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy
 
+from markedness.audits.knowledge.estimators.classes import SubjectClass
+from markedness.audits.knowledge.estimators.gaps import Crawls
 from markedness.audits.knowledge.estimators.topic_divergence import (
     expected_relative_entropy,
     jensen_shannon,
     pair_excess,
     published_relative_entropy,
+    rarefied_divergence,
+    topic_scores,
 )
 
 
@@ -76,3 +82,48 @@ def test_pair_excess_changes_its_sign_when_the_two_are_exchanged_in_one_crawl() 
     straight, crossed = np.array([[[0, 1], [2, 3]], [[1, 0], [2, 3]]])
     first = pair_excess(divergence, straight[None], [1], 0)[0, 0, 1, 0]
     assert pair_excess(divergence, crossed[None], [1], 0)[0, 0, 1, 0] == pytest.approx(-first)
+
+
+def unequal(seed: int, sizes: tuple[int, int, int], own: float) -> tuple[float, float]:
+    """p of topic_divergence.marked and of Beta where subjects have ``sizes`` triples in each of eight crawls.
+
+    Each crawl has topics of its own, which its subjects share; ``own``: share of the marked subjects' triples that are
+    of a further topic.
+    """
+    rng, rows, names = np.random.default_rng(seed), [], ("Alpha", "Beta", "Gamma")
+    for crawl in range(8):
+        shares = rng.dirichlet(np.ones(8))
+        for subject, n in zip(names, sizes, strict=True):
+            drawn = rng.choice(8, size=n, p=shares)
+            drawn[rng.random(n) < (own if subject != "Alpha" else 0.0)] = 8
+            rows += [(str(crawl), subject, topic, True, 1.0) for topic in drawn]
+    asked = pd.DataFrame(rows, columns=["crawl", "subject", "topic", "included", "valid"])
+    crawls = [str(crawl) for crawl in range(8)]
+    one = SubjectClass("trade", list(names), "Alpha", crawls, asked)
+    made = {score.key: score for score in topic_scores([one], Crawls(crawls, True, 0.95), np.random.default_rng(seed))}
+    return made["topic_divergence.marked"].p, made["topic_divergence.trade: Beta"].p
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(24, 6, 6), (10, 40, 40), (60, 6, 12)])
+def test_subjects_with_unequal_numbers_of_triples_are_not_accused_and_planted_ones_are_found(
+    sizes: tuple[int, int, int],
+) -> None:
+    # without drawing down to equal numbers 21 to 78 of 100 such blind worlds had p <= .05
+    blind = np.array([unequal(38_000 + seed, sizes, 0.0) for seed in range(100)])
+    for found in (blind <= 0.05).sum(axis=0).tolist():
+        assert stats.binomtest(found, 100, 0.05, alternative="greater").pvalue > 0.01, (sizes, found)
+    planted = np.array([unequal(39_000 + seed, sizes, 0.5) for seed in range(20)])
+    assert ((planted <= 0.05).sum(axis=0) >= 18).all()
+
+
+def test_rarefied_divergence_of_equal_numbers_is_the_divergence_itself() -> None:
+    rng = np.random.default_rng(3)
+    counts = rng.multinomial(12, [0.5, 0.3, 0.2], size=(4, 2)).astype(float)
+    assert rarefied_divergence(counts, rng) == pytest.approx(jensen_shannon(counts.reshape(-1, 3)))
+    # a subject without triples has none, and does not draw the others down to none
+    counts[0, 0] = 0
+    assert (
+        np.isnan(rarefied_divergence(counts, rng)[0]).all()
+        and np.isfinite(rarefied_divergence(counts, rng)[1, 2:]).all()
+    )

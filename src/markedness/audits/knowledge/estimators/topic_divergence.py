@@ -7,7 +7,8 @@ Resources, EMNLP. Their printed equation has a minus sign in front; its values a
 The Score compares subjects in pairs and across crawls. The square root of the Jensen-Shannon divergence is a metric of
 Hilbert space (Endres & Schindelin 2003, IEEE Transactions on Information Theory 49(7):1858-1860), so the divergence
 between two subjects less that within each, in other crawls, is an energy distance (Székely & Rizzo 2013, Journal of
-Statistical Planning and Inference 143(8):1249-1272): 0 on average where both subjects have one distribution.
+Statistical Planning and Inference 143(8):1249-1272): 0 on average where both subjects have one distribution and equally
+many triples in a crawl, to which `rarefied_divergence` draws them down.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ from markedness.stats.inference import (
 CLAIM = Claim(
     "topic_divergence", "marked", "triples", "the model's topics for {marked} are not those for {reference}", "", 1
 )  # fmt: skip
+N_RAREFIED = 20
+"""Draws of equally many triples that the divergence is averaged over."""
 _METHOD = (
-    "Jensen-Shannon divergence to the reference less that within subjects, of different crawls; p one-sided, {what}; "
+    "Jensen-Shannon divergence to the reference less that within subjects, of different crawls, with as many triples "
+    "of each subject as the smallest has in the crawl; p one-sided, {what}; "
     "interval by leaving out one crawl; the topics are the model's own, so that models are not compared"
 )
 
@@ -115,6 +119,38 @@ def jensen_shannon(counts: ArrayLike) -> Floats:
     return np.asarray(-xlogy(mixed, mixed).sum(axis=2) - (entropy[:, None] + entropy[None, :]) / 2)
 
 
+def rarefied_divergence(counts: Floats, rng: np.random.Generator) -> Floats:
+    """`jensen_shannon` of every crawl and subject at one number of triples a crawl, nats.
+
+    The divergence of observed topics depends on how many triples there are: a subject of six triples is on average far
+    from one of twenty-four with the same topics. In each crawl all subjects are therefore drawn down, without
+    replacement, to as many as the smallest has, and the divergence is averaged over `N_RAREFIED` such draws.
+
+    Parameters
+    ----------
+    counts
+        Shape (crawls, subjects, topics).
+    rng
+        Seeded generator; not used where the subjects of each crawl have equally many.
+
+    Returns
+    -------
+    float array, shape (crawls x subjects, crawls x subjects)
+        NaN for a subject without triples in a crawl.
+    """
+    sizes = counts.sum(axis=2)
+    least = np.where(sizes > 0, sizes, np.inf).min(axis=1)
+    flat = counts.reshape(-1, counts.shape[2])
+    wanted = np.minimum(sizes, least[:, None]).ravel().astype(np.int64)
+    if (wanted == sizes.ravel()).all():
+        return jensen_shannon(flat)
+    whole, total = flat.astype(np.int64), np.zeros((len(flat), len(flat)))
+    for _ in range(N_RAREFIED):
+        drawn = [rng.multivariate_hypergeometric(row, n) for row, n in zip(whole, wanted, strict=True)]
+        total += jensen_shannon(np.array(drawn))
+    return total / N_RAREFIED
+
+
 def pair_excess(divergence: Floats, place: NDArray[np.intp], marked: Sequence[int], reference: int) -> Floats:
     """Divergence between subjects less that within them, for every two crawls.
 
@@ -144,9 +180,9 @@ def pair_excess(divergence: Floats, place: NDArray[np.intp], marked: Sequence[in
 class _Topics:
     """The divergences of one class, and its subjects exchanged within crawl."""
 
-    def __init__(self, one: SubjectClass, counts: Floats) -> None:
-        n_crawls, n_subjects, n_topics = counts.shape
-        self.divergence = jensen_shannon(counts.reshape(-1, n_topics))
+    def __init__(self, one: SubjectClass, counts: Floats, rng: np.random.Generator) -> None:
+        n_crawls, n_subjects = counts.shape[:2]
+        self.divergence = rarefied_divergence(counts, rng)
         self.units = np.arange(n_crawls * n_subjects).reshape(n_crawls, n_subjects)
         self.size = counts.sum(axis=2)
         self.marked = [place for place in one.marked if self.size[:, place].any()]
@@ -180,7 +216,7 @@ def topic_scores(classes: Sequence[SubjectClass], crawls: Crawls, rng: np.random
     For all marked subjects the null is that no subject of a class differs, and all are exchanged; for one subject it
     is that this subject is as the reference, and these two are exchanged: what the others say does not count.
     """
-    topics = {one.key: _Topics(one, one.topic_counts) for one in classes if one.topic_counts is not None}
+    topics = {one.key: _Topics(one, one.topic_counts, rng) for one in classes if one.topic_counts is not None}
     known = {key: found for key, found in topics.items() if found.marked and found.there[0].any()}
     named = {one.key: one for one in classes}
     found = [_score(CLAIM.all_classes, list(known.values()), crawls, rng, FAMILY, CLAIM.means())]
