@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from markedness.audits.knowledge.estimators.classes import Cells
 from markedness.audits.knowledge.estimators.gaps import Crawls, Part, gap, independent_error
@@ -67,3 +68,28 @@ def test_independent_error_is_that_of_a_difference_of_two_means() -> None:
     # 3 and 1 ones of 4 each: (4 - 9/4 - 1/4 + 0.5) / (8 - 2) = 1/3; sqrt(1/3 (1/4 + 1/4))
     cells = Cells(np.array([[3.0, 1.0]]), np.array([[4.0, 4.0]]), 4.0)
     assert independent_error([Part(cells, [0], 1)]) == pytest.approx((np.sqrt(1 / 6), 6))
+
+
+def dominated(seed: int, n_crawls: int, gap_of: float) -> tuple[float, bool]:
+    """p of a gap, and whether its interval covers it, where the first crawl has ten times the answers of the others."""
+    rng = np.random.default_rng(seed)
+    counts = np.full((n_crawls, 3), 24.0)
+    counts[0] = 240
+    means = rng.normal(0, 0.5, (n_crawls, 1)) + rng.normal(0, 0.4, (n_crawls, 3)) + np.array([gap_of, gap_of, 0.0])
+    compared = part((means * counts).tolist(), counts.tolist())
+    crawls = Crawls([str(number) for number in range(n_crawls)], known=True, confidence_level=0.95)
+    made = crawls.claim("x.y", gap([compared]), np.array(compared.there), 1)
+    return made.p, made.ci_low <= gap_of <= made.ci_high
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_crawls", [8, 15])
+def test_gap_with_a_crawl_that_dominates_is_not_accused_and_a_planted_one_is_found(n_crawls: int) -> None:
+    # with one degree of freedom less than there are crawls 16 of 100 blind worlds of eight crawls had p <= .05
+    blind = [dominated(43_000 + seed, n_crawls, 0.0) for seed in range(200)]
+    found = sum(p <= 0.05 for p, _ in blind)
+    assert stats.binomtest(found, 200, 0.05, alternative="greater").pvalue > 0.01, found
+    held = sum(covered for _, covered in blind)
+    assert stats.binomtest(held, 200, 0.93, alternative="less").pvalue > 0.01, held
+    planted = [dominated(44_000 + seed, n_crawls, 5.0) for seed in range(20)]
+    assert sum(p <= 0.05 for p, _ in planted) >= 18

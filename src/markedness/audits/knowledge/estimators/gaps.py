@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 from markedness.audits.knowledge import SPEC
 from markedness.audits.knowledge.estimators.classes import SCORED, Cells, Floats, Measure, SubjectClass
 from markedness.results import NAN, About, Meaning, Score, named_contrasts
-from markedness.stats.inference import MIN_CLUSTERS, Estimator, Null, Spread, claim, leave_out, null_detectable, spread
+from markedness.stats.inference import (
+    MIN_CLUSTERS,
+    Estimator,
+    Null,
+    Spread,
+    claim,
+    effective,
+    leave_out,
+    null_detectable,
+    spread,
+)
 
 FAMILY = len(SPEC.headline)
 """Scores over which the smallest effect that is found is corrected."""
@@ -87,7 +97,7 @@ class Crawls:
         self,
         key: str,
         estimator: Estimator,
-        there: NDArray[np.bool_],
+        there: NDArray[np.bool_] | Floats,
         family: int,
         null: Callable[[], Null] | None = None,
         at_least: tuple[float, float] = (0.0, 1.0),
@@ -103,7 +113,9 @@ class Crawls:
         estimator
             Weights of the crawls, shape (draws, crawls) -> the estimate.
         there
-            Shape (groups, crawls): whether each group that is compared has answers in a crawl.
+            Shape (groups, crawls): whether each group that is compared has answers in a crawl, or how many, where
+            crawls weigh by them. Then the degrees of freedom are those of the effective number of crawls: with one
+            crawl ten times as large as the others there are hardly more than two.
         null
             Makes the exchange test, where there are crawls enough; without it p comes from the t over crawls.
         at_least
@@ -112,21 +124,23 @@ class Crawls:
             What p rests on.
         """
         estimate = float(estimator(np.ones((1, len(self.names))))[0])
-        n = int(there.sum(axis=1).min()) if there.size else 0
+        n = int((there > 0).sum(axis=1).min()) if there.size else 0
         if not self.known:
             return claim(key, estimate, method="", missing_column="crawl", **about)
         if n < MIN_CLUSTERS or np.isnan(estimate):
             few = f"too little data: {n} crawls with answers of both; p and interval need {MIN_CLUSTERS}"
             too_few = Spread(clusters={"crawl": n}, fixed=("crawl",), fewest={"crawl": float(n)})
             return claim(key, estimate, too_few, Null(), method=few, **about)
-        used = np.flatnonzero(there.any(axis=0))
+        used = np.flatnonzero((there > 0).any(axis=0))
 
         def of_used(weights: Floats) -> Floats:
             whole = np.zeros((len(weights), len(self.names)))
             whole[:, used] = weights
             return estimator(whole)
 
-        found = spread(leave_out(of_used), {"crawl": np.array(self.names, dtype=object)[used]}).at_least(*at_least)
+        found = spread(leave_out(of_used), {"crawl": np.array(self.names, dtype=object)[used]})
+        freedom = max(1.0, min(effective(row) for row in there) - 1)
+        found = replace(found, df=min(found.df, freedom)).at_least(*at_least)
         test = None if null is None else null()
         if not found.known and abs(estimate) < 1e-12:
             test = Null(p=1.0)  # the same in every crawl: nothing could come out otherwise
@@ -147,10 +161,10 @@ class Part(NamedTuple):
     """Of the class."""
 
     @property
-    def there(self) -> list[NDArray[np.bool_]]:
-        """Crawls in which the reference has values, and those in which a marked subject has."""
+    def there(self) -> list[Floats]:
+        """Values of the reference in each crawl, and those of the marked subjects."""
         counts = self.cells.counts
-        return [counts[:, self.unmarked] > 0, counts[:, self.marked].sum(axis=1) > 0]
+        return [counts[:, self.unmarked].astype(float), counts[:, self.marked].sum(axis=1).astype(float)]
 
     @property
     def contrasts(self) -> list[tuple[str, str]]:
