@@ -15,9 +15,10 @@ from markedness.lm.base import Draw, RequestFailed
 from markedness.lm.config import OpenAIModel
 from markedness.lm.costs import expected_tokens
 from markedness.lm.openai_api import OpenAIServer
-from markedness.lm.prompt_log_probs import Form, read_scored
+from markedness.lm.prompt_log_probs import LOWEST, ROUNDING, Form, read_scored
 from markedness.lm.redaction import Redaction
 from markedness.records import UNSUPPORTED, Prompt
+from markedness.text.answers import LOWEST_LOG_PROB
 
 TEXT = "A person who says it is"
 FORMS: tuple[Form, ...] = ("echo", "vllm")
@@ -186,3 +187,94 @@ def test_read_scored_a_word_that_changes_the_tokens_before_it_has_no_score() -> 
     assert answer["choices"][1]["text"] == "a b c"
     made = read_scored(answer, Prompt("p", "g", completion="a b", candidates=("c",)), "echo", Redaction())
     assert made.log_probs == (None,) and "not made of whole tokens" in str(made.reasons[0])
+
+
+WHOLE = Prompt("p", "g", completion="a b c d", perplexity=True)
+WORDS = Prompt("p", "g", completion="a b", candidates=("c", "d"))
+
+
+def given(form: Form, *texts: tuple[list[str], list[float | None]]) -> dict[str, Any]:
+    """Answers with these tokens and ln probabilities; a token's id is the number of its last letter."""
+    choices: list[dict[str, Any]] = []
+    for index, (tokens, values) in enumerate(texts):
+        ids = [ord(token[-1]) for token in tokens]
+        choice: dict[str, Any] = {"index": index, "text": "".join(tokens) + " x", "prompt_token_ids": ids}
+        choice["logprobs"] = {"tokens": [*tokens, " x"], "token_logprobs": [*values, -9.0], "text_offset": None}
+        entries = [{str(one): {"logprob": value}} for one, value in zip(ids, values, strict=True)]
+        choices.append(choice | ({} if form == "echo" else {"prompt_logprobs": [None, *entries[1:]]}))
+    return {"choices": choices}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("value", [None, -9999.0, -math.inf, 0.5])
+def test_perplexity_with_a_token_that_has_no_ln_probability_is_a_failure_with_a_reason(
+    form: Form, value: float | None
+) -> None:
+    tokens = ["a", " b", " c", " d"]
+    whole = read_scored(given(form, (tokens, [None, -1.0, -2.0, -3.0])), WHOLE, form, Redaction())
+    assert whole.log_probs == (-2.0,)
+    made = read_scored(given(form, (tokens, [None, -1.0, value, -3.0])), WHOLE, form, Redaction())
+    assert made.log_probs == () and made.finish_reason != UNSUPPORTED
+    assert "no ln probability of 1 of the text's 3 tokens" in str(made.error)
+
+
+def test_perplexity_never_counts_the_first_token() -> None:
+    tokens = ["a", " b", " c", " d"]
+    made = read_scored(given("echo", (tokens, [0.0, -1.0, -2.0, -3.0])), WHOLE, "echo", Redaction())
+    assert (made.log_probs, made.completion_tokens) == ((-2.0,), 3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("value", [None, -9999.0, 0.5])
+def test_score_of_a_word_without_a_ln_probability_is_missing_with_a_reason(form: Form, value: float | None) -> None:
+    bare = (["a", " b"], [None, -1.0])
+    answer = given(form, bare, (["a", " b", " c"], [None, -1.0, value]), (["a", " b", " d"], [None, -1.0, -2.0]))
+    made = read_scored(answer, WORDS, form, Redaction())
+    assert made.log_probs == (None, -2.0) and made.reasons == ("the server gave no ln probability of 'c'", None)
+    assert (LOWEST, ROUNDING) == (LOWEST_LOG_PROB, 1e-6)  # what stored scores are held to
+
+
+def test_score_never_takes_the_probability_of_another_token() -> None:
+    bare = (["a", " b"], [None, -1.0])
+    answer = given("vllm", bare, (["a", " b", " c"], [None, -1.0, -2.0]), (["a", " b", " d"], [None, -1.0, -3.0]))
+    assert read_scored(answer, WORDS, "vllm", Redaction()).log_probs == (-2.0, -3.0)
+    answer["choices"][1]["prompt_logprobs"][2] = {"1": {"logprob": -0.1}}  # the likeliest, and not the word's own
+    assert read_scored(answer, WORDS, "vllm", Redaction()).log_probs == (None, -3.0)
+    answer["choices"][1]["prompt_token_ids"].pop()
+    with pytest.raises(RequestFailed, match="return_token_ids"):
+        read_scored(answer, WORDS, "vllm", Redaction())
+
+
+@pytest.mark.parametrize(
+    ("tokens", "offsets", "sentence"),
+    [
+        ([" c", " d", " x"], [3, 5, 7], "begin at character 3 of the text"),
+        ([" c", " d", " x"], [0, 2, 4], "cannot be found in the text"),  # counted from what is left
+        (["a", " b", " x"], [0, 1, 7], "cannot be found in the text"),
+        (["a", " b", " c", " dx"], None, "cannot be found in the text"),  # not the text's own last token
+    ],
+)
+def test_read_scored_tokens_of_a_part_of_the_text_are_a_failure(
+    tokens: list[str], offsets: list[int] | None, sentence: str
+) -> None:
+    answer: dict[str, Any] = {"index": 0, "text": "a b c dx" if offsets is None else "a b c d x"}
+    answer["logprobs"] = {"tokens": tokens, "token_logprobs": [-1.0] * len(tokens), "text_offset": offsets}
+    with pytest.raises(RequestFailed, match=sentence):
+        read_scored({"choices": [answer]}, WHOLE, "echo", Redaction())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_score_words_with_more_than_all_probability_are_a_failure_with_the_sum(form: Form) -> None:
+    bare = (["a", " b"], [None, 0.0])
+    answer = given(form, bare, (["a", " b", " c"], [None, 0.0, 0.0]), (["a", " b", " d"], [None, 0.0, 0.0]))
+    with pytest.raises(RequestFailed, match="sum to 2, more than 1"):
+        read_scored(answer, WORDS, form, Redaction())
+
+
+def test_score_of_a_word_that_begins_another_counts_once_in_the_sum() -> None:
+    asked = Prompt("p", "g", completion="a b", candidates=("c", "c e"), multi_token=True)
+    longer = ["a", " b", " c", " e"]
+    values = [None, -1.0, -0.1, -0.1]
+    answer = given("echo", *((longer[:n], values[:n]) for n in (2, 3, 4)))
+    made = read_scored(answer, asked, "echo", Redaction())
+    assert made.log_probs == pytest.approx((-0.1, -0.2))  # P = 0.90 and, within it, 0.82

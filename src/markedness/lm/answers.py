@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from markedness.lm.base import BROKEN_OFF, RequestFailed
@@ -54,9 +54,7 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
         top = top_log_probs(choice)
         if top is None:
             return Completion(finish_reason=UNSUPPORTED, error="the server answered without token probabilities")
-        if (mass := math.fsum(math.exp(log_prob) for _, log_prob in top)) > MOST_MASS:
-            reason = f"the token probabilities that the server shows sum to {mass:.4g}, more than 1"
-            raise RequestFailed(reason, cause="unreadable")
+        refuse_mass(math.exp(log_prob) for _, log_prob in top)
         log_probs, coverage = candidate_log_probs(top, prompt.candidates)
         reasons = tuple("not among the served alternatives" if one is None else None for one in log_probs)
         return Completion(
@@ -139,6 +137,13 @@ def top_log_probs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
         for token, value in pairs
         if isinstance(token, str) and isinstance(value, int | float) and not isinstance(value, bool) and value <= 0
     ] or None
+
+
+def refuse_mass(probabilities: Iterable[float]) -> None:
+    """RequestFailed where probabilities of what excludes one another sum to more than 1."""
+    if (mass := math.fsum(probabilities)) > MOST_MASS:
+        reason = f"the token probabilities that the server shows sum to {mass:.4g}, more than 1"
+        raise RequestFailed(reason, cause="unreadable")
 
 
 def candidate_log_probs(

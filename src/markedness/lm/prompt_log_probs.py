@@ -16,17 +16,17 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Literal
 
-from markedness.lm.answers import reported_name, reported_usage
+from markedness.lm.answers import refuse_mass, reported_name, reported_usage
 from markedness.lm.base import RequestFailed
 from markedness.lm.redaction import Redaction
 from markedness.records import UNSUPPORTED, Completion, Prompt
 
 Form = Literal["echo", "vllm"]
 Token = tuple[str, float | None]
-"""A token, as its text or its id, and its ln probability after the tokens before it; None for the first."""
+"""A token, as its text or its id, and its ln probability after the tokens before it; None where there is none."""
 NOTHING = "the server answered without the probabilities of its prompt's tokens"
-_ROUNDING = 1e-3
-"""A ln probability may be so much above 0."""
+LOWEST, ROUNDING = -745.0, 1e-6
+"""What is below, or so much above 0, is no ln probability, as in stored scores (`markedness.text.answers`)."""
 
 
 def scoring_request(prompt: Prompt, form: Form, max_tokens_parameter: str) -> dict[str, Any]:
@@ -65,24 +65,47 @@ def read_scored(answer: Any, prompt: Prompt, form: Form, redaction: Redaction) -
         return Completion(finish_reason=UNSUPPORTED, error=NOTHING, completion_tokens=completion_tokens, **served)
     bare, *continued = (tokens for tokens in read if tokens is not None)
     if prompt.perplexity:
-        known = [value for _, value in bare if value is not None]
-        if not known:
-            error = "the text is too short for a perplexity: it has no token whose probability could be read"
-            return Completion(error=error, completion_tokens=completion_tokens, **served)
-        mean = math.fsum(known) / len(known)
+        mean = _mean(bare)
+        if isinstance(mean, str):
+            return Completion(error=mean, completion_tokens=completion_tokens, **served)
         return Completion(
-            finish_reason="stop", log_probs=(mean,), estimator="next_token", completion_tokens=len(known), **served
+            finish_reason="stop", log_probs=(mean,), estimator="next_token", completion_tokens=len(bare) - 1, **served
         )
     scored = [
         _candidate(word, tokens, bare, prompt.multi_token)
         for word, tokens in zip(prompt.candidates, continued, strict=True)
     ]
+    _check_mass([(tokens, value) for tokens, (value, _, _) in zip(continued, scored, strict=True) if value is not None])
     reasons = tuple(reason for _, reason, _ in scored)
     return Completion(
         finish_reason="stop", log_probs=tuple(value for value, _, _ in scored), reasons=reasons if any(reasons) else (),
         candidate_tokens=tuple(n for _, _, n in scored) if prompt.multi_token else (), estimator="exact",
         completion_tokens=completion_tokens, **served,
     )  # fmt: skip
+
+
+def _mean(tokens: Sequence[Token]) -> float | str:
+    """Mean ln P of tokens 2 to the last; or why there is none: the mean of those that are known is another number."""
+    values = [value for _, value in tokens[1:]]
+    known = [value for value in values if value is not None]
+    if not values:
+        return "the text is too short for a perplexity: it has no token after the first"
+    if len(known) < len(values):
+        return (
+            f"the server gave no ln probability of {len(values) - len(known):,} of the text's {len(values):,} tokens "
+            "after the first, so the text has no perplexity"
+        )
+    return math.fsum(known) / len(known)
+
+
+def _check_mass(scored: Sequence[tuple[Sequence[Token], float]]) -> None:
+    """Refuse candidates whose probabilities sum to more than 1, which nothing has that excludes another.
+
+    A candidate that begins with the tokens of another is part of that one's probability.
+    """
+    found = {tuple(token for token, _ in tokens): value for tokens, value in scored}
+    parts = {tokens for tokens in found if any(tokens[:n] in found for n in range(1, len(tokens)))}
+    refuse_mass(math.exp(value) for tokens, value in found.items() if tokens not in parts)
 
 
 def _candidate(
@@ -96,7 +119,7 @@ def _candidate(
         return None, f"'{word}' is not a single token after this prompt", len(own)
     values = [value for _, value in own if value is not None]
     if len(values) < len(own):
-        return None, f"the server gave no probability of '{word}'", len(own)
+        return None, f"the server gave no ln probability of '{word}'", len(own)
     return math.fsum(values), None, len(own)
 
 
@@ -130,53 +153,72 @@ def _echoed(choice: dict[str, Any], text: str) -> list[Token] | None:
     if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
         raise RequestFailed("the answer's tokens and token_logprobs do not belong together", cause="unreadable")
     starts = [0, *accumulate(map(len, tokens[:-1]))]
-    end = "".join(tokens).find(text) + len(text)
-    if end < len(text):  # a character of several tokens is in none of them: where the server says that tokens begin
-        if not isinstance(offsets, list) or len(offsets) != len(tokens) or any(type(one) is not int for one in offsets):
-            raise RequestFailed("the answer's tokens cannot be found in the text that was sent", cause="unreadable")
-        of_text = text.startswith(tokens[0]) or "\ufffd" in tokens[0]
-        first = 0 if of_text else len(tokens[0])  # a token that begins every text
-        starts, end = offsets, first + len(text)
+    begin = "".join(tokens).find(text)
+    if begin < 0:  # a character of several tokens is in none of them: where the server says that tokens begin
+        starts, begin = _offsets(tokens, offsets), 0
+        if not (_broken(tokens[0]) or text.startswith(tokens[0])):
+            begin = len(tokens[0])  # a token that begins every text
+    end = begin + len(text)
     n = sum(start < end for start in starts)
+    _check_place(tokens[:n], [start - begin for start in starts[:n]], text)
     return [(token, _log_prob(value)) for token, value in zip(tokens[:n], values[:n], strict=True)]
+
+
+def _offsets(tokens: Sequence[str], offsets: Any) -> list[int]:
+    """Where the server says that tokens begin, the first at 0."""
+    if not isinstance(offsets, list) or len(offsets) != len(tokens) or any(type(one) is not int for one in offsets):
+        raise RequestFailed("the answer's tokens cannot be found in the text that was sent", cause="unreadable")
+    if offsets[0] != 0:
+        raise RequestFailed(
+            f"the answer's tokens begin at character {offsets[0]:,} of the text that was sent: the server cut it off",
+            cause="unreadable",
+        )
+    return offsets
+
+
+def _check_place(tokens: Sequence[str], starts: Sequence[int], text: str) -> None:
+    """Refuse whole tokens that are not what the text has at their places, or end before or behind it."""
+    placed = [(token, start) for token, start in zip(tokens, starts, strict=True) if start >= 0 and not _broken(token)]
+    whole = all(text.startswith(token, start) for token, start in placed)
+    if not whole or (not _broken(tokens[-1]) and starts[-1] + len(tokens[-1]) != len(text)):
+        raise RequestFailed("the answer's tokens cannot be found in the text that was sent", cause="unreadable")
+
+
+def _broken(token: str) -> bool:
+    """Whether a token is part of a character: servers write a sign for it, its bytes, or nothing."""
+    return not token or "\ufffd" in token or token.startswith("bytes:")
 
 
 def _prompt_tokens(choice: dict[str, Any]) -> list[Token] | None:
     served, ids = choice.get("prompt_logprobs"), choice.get("prompt_token_ids")
     if not isinstance(served, list) or not served:
         return None
-    known = ids if isinstance(ids, list) and len(ids) == len(served) else [None] * len(served)
+    if not isinstance(ids, list) or len(ids) != len(served):
+        raise RequestFailed(
+            "the answer does not say which of several alternatives is the prompt's own token; the server must serve "
+            "return_token_ids (vLLM 0.10.2 or later)", cause="unreadable",
+        )  # fmt: skip
     found: list[Token] = []
-    for place, (entry, token) in enumerate(zip(served, known, strict=True)):
+    for place, (entry, token) in enumerate(zip(served, ids, strict=True)):
         if entry is None and place == 0:
-            found.append((str(token) if token is not None else "", None))
+            found.append((str(token), None))
             continue
-        if not isinstance(entry, dict) or not entry:
+        if not isinstance(entry, dict):
             raise RequestFailed("a token of the prompt has no probability", cause="unreadable")
-        key = _own_key(entry, token)
-        value = entry[key]
+        value = entry.get(str(token), {})  # never that of another token, where its own is not among them
         if not isinstance(value, dict):
             raise RequestFailed("the answer's prompt_logprobs are of no schema this project knows", cause="unreadable")
-        found.append((str(key), _log_prob(value.get("logprob"))))
+        found.append((str(token), _log_prob(value.get("logprob"))))
     return found
 
 
-def _own_key(entry: dict[Any, Any], token: Any) -> Any:
-    """The key of the prompt's own token among its alternatives."""
-    if token is not None and str(token) in entry:
-        return str(token)
-    if len(entry) == 1:
-        return next(iter(entry))
-    raise RequestFailed(
-        "the answer does not say which of several alternatives is the prompt's own token; the server must serve "
-        "return_token_ids (vLLM 0.10.2 or later)", cause="unreadable",
-    )  # fmt: skip
-
-
 def _log_prob(value: Any) -> float | None:
-    """A ln probability; None where there is none; RequestFailed for what is no number or above 0."""
+    """A ln probability; None where there is none, or a server's sign for an unlikely token (-9999) or a value above 0.
+
+    RequestFailed for what is no number.
+    """
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value > _ROUNDING:
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         raise RequestFailed(f"{str(value)[:40]} is no ln probability", cause="unreadable")
-    return min(float(value), 0.0)
+    return min(float(value), 0.0) if LOWEST <= value <= ROUNDING else None
