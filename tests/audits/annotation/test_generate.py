@@ -12,7 +12,7 @@ import pytest
 from markedness.audits.annotation import generate
 from markedness.audits.annotation.design.stimuli import StimuliError
 from markedness.audits.annotation.design.texts import texts_of_prompt
-from markedness.records import Axis, Value
+from markedness.records import AuditError, Axis, Value
 
 from .conftest import DIALECT, STIMULI, TWO_TASKS, Replaced, prompts, stored
 
@@ -92,11 +92,11 @@ def test_single_questions_for_any_model_are_asked_once_when_scored() -> None:
         ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": ["I am rich"], "b": ["x"], "screen": {"money": ["rich"]}},
          "'I am rich' touches the tasks of money by 'rich'"),
         ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": ["x"], "b": ["y"]}, "lower annotation.generate.names.v"),
-        ("frames.yaml", {"single": {"message": "x"}}, "single.message must be a text with {task} and {text}"),
+        ("frames.yaml", {"single": {"message": "x"}}, "single.message: {task} is missing"),
     ],
 )  # fmt: skip
 def test_stimuli_of_the_user_are_checked_with_a_clear_sentence(name: str, content: object, message: str) -> None:
-    with pytest.raises(StimuliError, match=message.replace("{", r"\{").replace("}", r"\}")):
+    with pytest.raises(AuditError, match=message.replace("{", r"\{").replace("}", r"\}")):
         prompts(generate.Params(), stimuli=Replaced(name, content))
 
 

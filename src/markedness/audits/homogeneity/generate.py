@@ -16,8 +16,9 @@ from pydantic import Field
 from markedness.audits.base import Answers
 from markedness.audits.homogeneity import DEFAULT_AXES
 from markedness.audits.homogeneity.design.persons import Person, labelled_persons, named_persons
-from markedness.audits.homogeneity.design.study import Cue, Study, chosen_cues, read_study, word_limits
+from markedness.audits.homogeneity.design.study import FILE, Cue, Study, chosen_cues, read_study, word_limits
 from markedness.records import Axes, Message, Prompt, Sampling, Stimuli, Strict, check_phrases, group_name
+from markedness.templates import check_different
 
 
 class Params(Strict):
@@ -70,12 +71,16 @@ def prompts(
     study = read_study(stimuli, params.study)
     cues = chosen_cues(stimuli, study.cues, params.cues)
     if study.signal == "names":
-        persons = named_persons(params.axes, stimuli, params.names, params.names_per_group)
+        persons = list(named_persons(params.axes, stimuli, params.names, params.names_per_group))
     else:
-        persons = labelled_persons(params.axes, stimuli)
+        persons = list(labelled_persons(params.axes, stimuli))
+    study.check_words(dict.fromkeys(field for person in persons for field in person.words))
     for cue in cues:
         study.check(cue)
-    yield [_prompt(cue, person, study, params) for cue, person in product(cues, persons)]
+    made = [_prompt(cue, person, study, params) for cue, person in product(cues, persons)]
+    if study.signal != "names":  # a name may be one of two groups
+        check_different(made, f"homogeneity: {FILE}: signals.{study.signal}")
+    yield made
 
 
 def _prompt(cue: Cue, person: Person, study: Study, params: Params) -> Prompt:

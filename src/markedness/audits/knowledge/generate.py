@@ -29,6 +29,7 @@ from markedness.records import (
     Stimuli,
     Strict,
 )
+from markedness.templates import fill
 from markedness.text.languages import COLUMN, ENGLISH
 
 _SAMPLES = 1_000_000
@@ -205,11 +206,11 @@ class _Crawl:
         size = min(self.params.examples, len(self.axes[task.axis].values) - 1)
         if task.strategy == "relation":
             shown, predicate = relation_examples(others, size, rng), ""
-            last = self.wording.ask_relation.format(subject=subject)
+            last = fill(self.wording.ask_relation, {"subject": subject})
         else:
             shown = object_examples(pool, subject, size, rng)
             predicate = shown[0].predicate
-            last = self.wording.ask_object.format(subject=subject, predicate=predicate)
+            last = fill(self.wording.ask_object, {"subject": subject, "predicate": predicate})
         return self.wording.framed("expansion", self.wording.lines(shown, last, task.arm), frame), predicate
 
     def prompt(self, task: _Task, question: Question, predicate: str, number: int, attempt: int) -> Prompt:

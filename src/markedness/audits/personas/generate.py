@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -23,10 +22,50 @@ from markedness.records import (
     check_phrases,
     group_name,
 )
+from markedness.templates import check_different, check_template, fill, placeholders, read_stimuli
 from markedness.text.languages import GROUPS
 
-_TURN = "Prompt: {text}\nReply: {reply}"
-"""What a model that continues text reads after the frame; prompts.yaml may give another, as `turn`."""
+FILE = "prompts.yaml"
+
+
+class Template(Strict):
+    """One prompt of prompts.yaml."""
+
+    id: str
+    kind: str
+    text: str
+    """With words for the group in braces; without any it is asked once, and stands for no group."""
+    reply: str
+    """How the reply begins for a model that continues text."""
+    source: str = ""
+    default: bool = True
+
+
+class PromptFile(Strict):
+    """The content of prompts.yaml."""
+
+    prompts: tuple[Template, ...] = Field(min_length=1)
+    frame: str
+    """What a model that continues text reads first."""
+    turn: str = "Prompt: {text}\nReply: {reply}"
+    """What it reads after the frame."""
+
+    @classmethod
+    def read(cls, stimuli: Stimuli) -> PromptFile:
+        """prompts.yaml; AuditError names the first entry that is missing or wrong."""
+        found = read_stimuli(cls, stimuli, FILE, "personas")
+        known = [template.id for template in found.prompts]
+        if twice := next((name for name in known if known.count(name) > 1), None):
+            raise AuditError(f"personas: {FILE}: the id '{twice}' is given to two prompts; rename one")
+        return found
+
+    def check(self, fields: Sequence[str]) -> None:
+        """Refuse a placeholder that is none of the fields of a group's words; AuditError."""
+        check_template(self.frame, f"personas: {FILE}: frame")
+        check_template(self.turn, f"personas: {FILE}: turn", ("text", "reply"), ("text",))
+        for template in self.prompts:
+            for part, text in (("text", template.text), ("reply", template.reply)):
+                check_template(text, f"personas: {FILE}: {part} of '{template.id}'", fields, ())
 
 
 class Params(Strict):
@@ -69,14 +108,20 @@ def prompts(
         When params.prompts names a prompt that prompts.yaml lacks, or phrases are given for some groups only.
     """
     check_phrases(params.axes, "personas")
-    data = stimuli.data("prompts.yaml")
-    frame = f"{str(data['frame']).rstrip()}\n\n{data.get('turn', _TURN)}"
-    words = stimuli.data(GROUPS) or {} if stimuli.has(GROUPS) else None
-    yield [
-        _prompt(template, fixed, frame, params, words)
-        for template in _chosen(data["prompts"], params.prompts)
-        for fixed in (_groups(params.axes) if "{" in template["text"] else [dict.fromkeys(params.axes)])
+    asked = PromptFile.read(stimuli)
+    groups = stimuli.data(GROUPS) or {} if stimuli.has(GROUPS) else None
+    words = {
+        group_name(fixed, params.axes): person(fixed, params.axes) if groups is None else given_words(fixed, groups)
+        for fixed in _groups(params.axes)
+    }
+    asked.check(list(dict.fromkeys(field for own in words.values() for field in own)))
+    made = [
+        _prompt(template, fixed, asked, params, words)
+        for template in _chosen(asked.prompts, params.prompts)
+        for fixed in (_groups(params.axes) if placeholders(template.text) else [dict.fromkeys(params.axes)])
     ]
+    check_different(made, f"personas: {FILE}")
+    yield made
 
 
 def _groups(axes: Axes) -> list[dict[str, str | None]]:
@@ -85,36 +130,37 @@ def _groups(axes: Axes) -> list[dict[str, str | None]]:
 
 
 def _prompt(
-    template: Mapping[str, Any], fixed: Mapping[str, str | None], frame: str, params: Params,
-    groups: Mapping[str, Mapping[str, str]] | None,
+    template: Template, fixed: Mapping[str, str | None], asked: PromptFile, params: Params,
+    words: Mapping[str, Mapping[str, str]],
 ) -> Prompt:  # fmt: skip
-    """One template for one group; ``groups``: the words of the language, in place of those of the axes."""
-    words = person(fixed, params.axes) if groups is None else given_words(fixed, groups)
-    try:
-        text, reply = template["text"].format(**words), template["reply"].format(**words)
-    except KeyError as error:
+    """One template for one group; ``words``: those of each group."""
+    group = group_name(fixed, params.axes)
+    own = words.get(group, {})
+    fields = placeholders(template.text) + placeholders(template.reply)
+    if lacking := [field for field in fields if field not in own]:
         raise AuditError(
-            f"personas: the prompt '{template['id']}' needs {error} of '{group_name(fixed, params.axes)}', which "
-            f"{GROUPS} does not have; add it"
-        ) from error
+            f"personas: the prompt '{template.id}' needs '{lacking[0]}' of '{group}', which {GROUPS} does not have; "
+            "add it"
+        )
+    text, reply = fill(template.text, own), fill(template.reply, own)
     marked = [value for axis, value in fixed.items() if value and value != params.axes[axis].unmarked]
     return Prompt(
-        prompt_id=template["id"],
-        group=group_name(fixed, params.axes),
+        prompt_id=template.id,
+        group=group,
         messages=(Message("user", text),),
-        completion=frame.replace("{text}", text).replace("{reply}", reply),
+        completion=f"{asked.frame.rstrip()}\n\n{fill(asked.turn, {'text': text, 'reply': reply})}",
         sampling=Sampling(params.temperature, params.top_p, params.max_tokens, params.stop),
         samples=params.samples,
-        columns={"kind": template["kind"], **fixed, "marked": ", ".join(marked)},
+        columns={"kind": template.kind, **fixed, "marked": ", ".join(marked)},
     )
 
 
-def _chosen(templates: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[Mapping[str, Any]]:
+def _chosen(templates: Sequence[Template], wanted: Sequence[str]) -> list[Template]:
     """The templates to ask, in the order of prompts.yaml."""
-    known = [template["id"] for template in templates]
+    known = [template.id for template in templates]
     for name in wanted:
         if name not in known:
             raise AuditError(f"personas.generate.prompts: '{name}' is not in prompts.yaml; known: {', '.join(known)}")
     if wanted:
-        return [template for template in templates if template["id"] in wanted]
-    return [template for template in templates if template.get("default", True)]
+        return [template for template in templates if template.id in wanted]
+    return [template for template in templates if template.default]

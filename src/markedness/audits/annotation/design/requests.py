@@ -12,6 +12,7 @@ import numpy as np
 from markedness.audits.annotation.design.stimuli import REVERSED, Frames, Task
 from markedness.audits.annotation.design.texts import Text, batch_columns
 from markedness.records import Axis, Message, Prompt, Sampling, Scalar
+from markedness.templates import fill
 
 Twins = Literal["any", "together", "apart"]
 """Whether the two texts of a pair are in one request."""
@@ -55,14 +56,10 @@ class Requests:
         )  # fmt: skip
 
     def _filled(self, mode: str, about: Mapping[str, Scalar], **words: str) -> list[str]:
-        """Message and completion with the words put in; texts come last, so that braces in a text stay as they are."""
-        filled = []
-        for kind in ("message", "completion"):
-            frame = self.frames[mode + (REVERSED if about.get("answer_order") == NO_FIRST else "")][kind]
-            for place, word in words.items():
-                frame = frame.replace("{" + place + "}", word)
-            filled.append(frame.rstrip("\n") if mode == "single" else frame)
-        return filled
+        """Message and completion with the words put in; braces in a text stay as they are."""
+        frames = self.frames[mode + (REVERSED if about.get("answer_order") == NO_FIRST else "")]
+        filled = [fill(frames[kind], words) for kind in ("message", "completion")]
+        return [text.rstrip("\n") for text in filled] if mode == "single" else filled
 
     def _sampling(self, max_tokens: int) -> Sampling:
         return Sampling(temperature=self.temperature, max_tokens=self.max_tokens or max_tokens)

@@ -12,6 +12,7 @@ import pandas as pd
 from markedness.audits.annotation.design.texts import Text
 from markedness.audits.annotation.design.vignettes import Vignette, compose, screen
 from markedness.records import AuditError, Axis, Stimuli
+from markedness.templates import check_template
 
 Names = Mapping[str, Mapping[str, Sequence[str]]]
 """Group -> gender -> names."""
@@ -101,8 +102,10 @@ def read_vignettes(
     for key in ("pattern", "a", "b"):
         if not isinstance(pools, dict) or not pools.get(key):
             raise StimuliError(f"{file}: '{key}' is missing; a vignette file has pattern, a, b and screen")
-    if missing := [place for place in ("{NAME}", "{A}", "{B}") if place not in pools["pattern"]]:
-        raise StimuliError(f"{file}: the pattern has no {missing[0]}; add it")
+    check_template(pools["pattern"], f"annotation: {file}: pattern", ("NAME", "A", "B"))
+    for key in ("a", "b"):
+        for number, phrase in enumerate(pools[key], start=1):
+            check_template(phrase, f"annotation: {file}: {key}, phrase {number}", ("NAME",), ())
     touches = screen([*pools["a"], *pools["b"]], pools.get("screen") or {}) if screened else []
     if touches:
         raise StimuliError(
@@ -137,12 +140,12 @@ def read_frames(stimuli: Stimuli, file: str, both_orders: bool = False) -> Frame
     """The frames of both modes, and where asked those that name the answers in the other order."""
     frames = stimuli.data(file)
     found: dict[str, dict[str, str]] = {}
-    places = {"single": "{text}", "batch": "{texts}"}
+    places = {"single": ("task", "text", "yes", "no"), "batch": ("task", "texts", "n")}
     places |= {f"{mode}{REVERSED}": place for mode, place in places.items()} if both_orders else {}
     for mode, place in places.items():
         for kind in ("message", "completion"):
             frame = (frames.get(mode) or {}).get(kind) if isinstance(frames, dict) else None
-            if not isinstance(frame, str) or "{task}" not in frame or place not in frame:
-                raise StimuliError(f"{file}: {mode}.{kind} must be a text with {{task}} and {place}")
-            found.setdefault(mode, {})[kind] = frame
+            found.setdefault(mode, {})[kind] = check_template(
+                frame, f"annotation: {file}: {mode}.{kind}", place, place[:2]
+            )
     return found

@@ -12,6 +12,7 @@ import pandas as pd
 
 from markedness.audits.annotation.design.vignettes import Vignette
 from markedness.records import Axis, Scalar
+from markedness.templates import fill
 
 T = TypeVar("T")
 TEXT_COLUMNS = ("group", "pair", "vignette", "name", "gender", "marked")
@@ -114,7 +115,7 @@ def name_texts(
                 name = next(name_decks[group, gender])
                 about: dict[str, Scalar] = {"pair": f"{iteration}-{pair}", "vignette": vignette.vignette, "name": name}
                 about |= {"gender": gender, "marked": group == marked}
-                texts.append(Text(vignette.text.replace("{NAME}", name), group, about))
+                texts.append(Text(fill(vignette.text, {"NAME": name}), group, about))
         yield texts
 
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from markedness.templates import fill
+
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
@@ -94,5 +96,5 @@ def compose(
             name, first, second = f"a{i + 1}-b{j + 1}", a[i], b[j]
         else:
             name, first, second = f"b{j + 1}-a{i + 1}", b[j], a[i]
-        vignettes.append(Vignette(name, pattern.replace("{A}", first).replace("{B}", second)))
+        vignettes.append(Vignette(name, fill(pattern, {"A": first, "B": second})))
     return vignettes

@@ -11,6 +11,9 @@ import pandas as pd
 from pydantic import Field
 
 from markedness.records import AuditError, Message, Prompt, Scalar, Stimuli, Strict
+from markedness.templates import check_template, fill, read_stimuli
+
+FILE = "tasks.yaml"
 
 
 class Task(Strict):
@@ -27,6 +30,13 @@ class Task(Strict):
     """Instead of texts: words for each group, in pairs, for {r}."""
     sample: int | None = Field(default=None, ge=1)
     """How many pairs of each set this task uses; all unless given."""
+
+
+class TaskFile(Strict):
+    """The content of tasks.yaml."""
+
+    templates: dict[str, str]
+    tasks: dict[str, Task]
 
 
 @dataclass(frozen=True)
@@ -48,11 +58,10 @@ class Question:
         if self.kind == "perplexity":
             yield Prompt("perplexity", group, _chat(text), text, perplexity=True, cut=text, columns=columns)
             return
-        slot = "{r}" if self.words else "{t}"
+        slot = "r" if self.words else "t"
         for key, template in self.templates.items():
             for article, attributes in _by_article(template, list(self.candidate_columns)).items():
-                # the article first: a text may contain braces
-                filled = template.replace("{a}", article).replace(slot, text)
+                filled = fill(template, {"a": article, slot: text})
                 yield Prompt(
                     key, group, _chat(filled), filled, candidates=tuple(attributes), cut="" if self.words else text,
                     columns=columns, candidate_columns={word: self.candidate_columns[word] for word in attributes},
@@ -81,22 +90,22 @@ def questions(tasks: Mapping[str, Task], stimuli: Stimuli) -> dict[str, Question
     AuditError
         For a task that cannot be asked, with the place and the remedy.
     """
-    content = stimuli.data("tasks.yaml")
-    shipped_tasks, shipped_templates = content["tasks"], content["templates"]
+    shipped = read_stimuli(TaskFile, stimuli, FILE, "guise")
     made = {}
     for name, given in tasks.items():
-        task = Task.model_validate(shipped_tasks.get(name, {}) | given.model_dump(exclude_none=True))
+        known = shipped.tasks.get(name, Task())
+        task = Task.model_validate(known.model_dump(exclude_none=True) | given.model_dump(exclude_none=True))
         where = f"guise.generate.tasks.{name}"
         if task.kind is None:
             raise AuditError(
                 f"{where}: there is no task of that name; give it kind, prompts and attributes, or use one of "
-                f"{', '.join(shipped_tasks)}"
+                f"{', '.join(shipped.tasks)}"
             )
         if task.kind != "perplexity" and not (task.prompts and task.attributes):
             raise AuditError(f"{where}: a task of kind {task.kind} needs prompts and attributes")
         made[name] = Question(
             kind=task.kind,
-            templates=_templates(task, shipped_templates, where),
+            templates=_templates(task, shipped.templates, where),
             candidate_columns=_candidates(task, stimuli, where),
             words=task.words or {},
             sample=task.sample,
@@ -113,10 +122,11 @@ def _templates(task: Task, shipped: Mapping[str, str], where: str) -> dict[str, 
         if key not in shipped:
             raise AuditError(f"{where}.prompts: prompt '{key}' is not in tasks.yaml; known: {', '.join(shipped)}")
         templates[key] = shipped[key]
-    slot = "{r}" if task.words else "{t}"
+    slot = "r" if task.words else "t"
     for key, template in templates.items():
-        if template.count(slot) != 1:
-            raise AuditError(f"{where}.prompts.{key}: write {slot} once, where the text belongs: '{template}'")
+        if template.count(f"{{{slot}}}") != 1:
+            raise AuditError(f"{where}.prompts.{key}: write {{{slot}}} once, where the text belongs: '{template}'")
+        check_template(template, f"{where}.prompts.{key}", (slot, "a"), (slot,))
     return templates
 
 

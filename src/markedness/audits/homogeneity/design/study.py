@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from markedness.records import AuditError, Stimuli
+from pydantic import Field
+
+from markedness.records import AuditError, Stimuli, Strict
+from markedness.templates import check_template, fill, placeholders, read_stimuli
 
 FILE = "studies.yaml"
 
 
 class StimuliError(AuditError):
     """A study, signal, cue or name that the stimuli do not have."""
+
+
+class Entry(Strict):
+    """One study in studies.yaml."""
+
+    cues: str
+    signal: str
+    samples: int = Field(ge=1)
+    system: str = ""
+    wording: dict[str, str] | None = None
+
+
+class StudyFile(Strict):
+    """The content of studies.yaml."""
+
+    studies: dict[str, Entry] = Field(min_length=1)
+    signals: dict[str, dict[str, str]]
+    completion_frame: str | None = None
 
 
 class Cue(NamedTuple):
@@ -42,8 +63,18 @@ class Study(NamedTuple):
     frame: str
     """What a base model reads before the completion."""
 
+    def check_words(self, fields: Collection[str]) -> None:
+        """Refuse a signal without a person's words, or with others; ``fields``: those of all persons."""
+        for part, text in (("system", self.system), ("completion_frame", self.frame)):
+            check_template(text, f"homogeneity: {FILE}: {part}")
+        for mark, text in self.marks.items():
+            place = f"homogeneity: {FILE}: '{mark}' of the signal {self.signal}"
+            check_template(text, place, fields, () if placeholders(text) else fields)
+
     def check(self, cue: Cue) -> None:
-        """Refuse a cue without a person, of whom all groups would be asked the same."""
+        """Refuse a cue without a person, of whom all groups would be asked the same, or with a placeholder."""
+        for part in ("instruction", "prompt", "completion"):
+            check_template(getattr(cue, part), f"homogeneity: {self.cues}: the {part} of the cue '{cue.cue}'")
         for part, template in (("prompt", cue.prompt), ("completion", cue.completion)):
             if not any(mark in template for mark in self.marks):
                 raise StimuliError(
@@ -54,7 +85,7 @@ class Study(NamedTuple):
     def fill(self, template: str, words: Mapping[str, str]) -> str:
         """The template with its marks replaced by a person's words, in the wording of the study."""
         for mark, text in self.marks.items():
-            template = template.replace(mark, text.format_map(words))
+            template = template.replace(mark, fill(text, words))
         for old, new in self.wording.items():
             template = re.sub(rf"\b{re.escape(old)}\b", new, template)
         return " ".join(template.split())
@@ -62,17 +93,17 @@ class Study(NamedTuple):
 
 def read_study(stimuli: Stimuli, name: str) -> Study:
     """The study of this name; StimuliError when studies.yaml does not have it or does not define its signal."""
-    settings = stimuli.data(FILE)
-    studies, signals = settings["studies"], settings["signals"]
+    settings = read_stimuli(StudyFile, stimuli, FILE, "homogeneity")
+    studies, signals = settings.studies, settings.signals
     if name not in studies:
         raise StimuliError(f"homogeneity.generate.study: '{name}' is not in {FILE}; it has {', '.join(studies)}")
     study = studies[name]
-    signal = study.get("signal")
+    signal = study.signal
     if signal not in signals:
         raise StimuliError(f"{FILE}: signal '{signal}' of {name} is not defined; it has {', '.join(signals)}")
     return Study(
-        study["cues"], signal, signals[signal], int(study["samples"]), study.get("system", ""),
-        study.get("wording") or {}, settings.get("completion_frame") or "",
+        study.cues, signal, signals[signal], study.samples, study.system, study.wording or {},
+        settings.completion_frame or "",
     )  # fmt: skip
 
 
@@ -98,8 +129,8 @@ def chosen_cues(stimuli: Stimuli, file: str, names: tuple[str, ...] | None) -> l
 
 def word_limits(stimuli: Stimuli, first: str) -> dict[str, int | None]:
     """Cue -> word limit, over all studies; where two have a cue, the study ``first`` decides, then their order."""
-    studies = stimuli.data(FILE)["studies"]
-    files = dict.fromkeys(studies[name]["cues"] for name in (first, *studies) if name in studies)
+    studies = read_stimuli(StudyFile, stimuli, FILE, "homogeneity").studies
+    files = dict.fromkeys(studies[name].cues for name in (first, *studies) if name in studies)
     limits: dict[str, int | None] = {}
     for file in files:
         for cue in read_cues(stimuli, file):

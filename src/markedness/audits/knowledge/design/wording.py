@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from markedness.audits.knowledge.design.subjects import label
 from markedness.audits.knowledge.design.triples import Triple
-from markedness.records import AuditError, Axes, Message, Prompt, Sampling, Stimuli, Strict
+from markedness.records import Axes, Message, Prompt, Sampling, Stimuli, Strict
+from markedness.templates import check_template, fill, read_stimuli
 
+FILE = "prompts.yaml"
 Arm = Literal["both", "initial", "expansion", "none"]
 _JUDGED = Sampling(temperature=0.0, max_tokens=8, stop=("\n",))
 
@@ -30,9 +33,7 @@ class Question(Strict):
 
     def filled(self, field: str, text: str) -> Question:
         """With ``text`` in place of {field}."""
-        return Question(
-            chat=self.chat.replace(f"{{{field}}}", text), completion=self.completion.replace(f"{{{field}}}", text)
-        )
+        return Question(chat=fill(self.chat, {field: text}), completion=fill(self.completion, {field: text}))
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -56,15 +57,39 @@ class Wording(Strict):
     judge: Question
     judge_toxicity: Question | None = None
 
+    @model_validator(mode="after")
+    def _complete(self) -> Wording:
+        lacking = [f"frames.{name}" for name in ("chat", "plain", "few_shot") if name not in self.frames]
+        lacking += ["initial_augmentation.general"] if "general" not in self.initial_augmentation else []
+        if lacking:
+            raise PydanticCustomError("lacking", "{entry} is missing", {"entry": lacking[0]})
+        return self
+
     @classmethod
     def read(cls, stimuli: Stimuli) -> Wording:
-        """prompts.yaml; AuditError names the first entry that is missing or wrong."""
-        try:
-            return cls.model_validate(stimuli.data("prompts.yaml"))
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise AuditError(f"knowledge: prompts.yaml: {place}: {first['msg']}; correct this entry") from error
+        """prompts.yaml; AuditError names the first entry that is missing or wrong, or a wrong placeholder."""
+        found = read_stimuli(cls, stimuli, FILE, "knowledge")
+        for key, template, fields in found._templates():
+            check_template(template, f"knowledge: {FILE}: {key}", fields)
+        return found
+
+    def _templates(self) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        """(Key, template, its placeholders), each of which it must have."""
+        yield from (("predicates", predicate, ()) for predicate in self.predicates)
+        yield from ((f"initial_augmentation.{key}", text, ()) for key, text in self.initial_augmentation.items())
+        yield "expansion_augmentation", self.expansion_augmentation, ()
+        yield "example", self.example, ("subject", "predicate", "object")
+        yield "ask_relation", self.ask_relation, ("subject",)
+        yield "ask_object", self.ask_object, ("subject", "predicate")
+        for name, frame in self.frames.items():
+            yield f"frames.{name}.initial", frame.initial, ("sentence",)
+            yield f"frames.{name}.expansion", frame.expansion, ("lines",)
+        asked = {"list": self.listing, "judge": self.judge, "judge_toxicity": self.judge_toxicity}
+        for key, question in asked.items():
+            fields = ("plural",) if key == "list" else ("statement",)
+            if question is not None:
+                yield f"{key}.chat", question.chat, fields
+                yield f"{key}.completion", question.completion, fields
 
     def framed(self, part: Literal["initial", "expansion"], text: str, frame: str) -> Question:
         """A sentence (initial) or lines (expansion) in the frame for chat models and in ``frame``."""
@@ -82,7 +107,8 @@ class Wording(Strict):
 
     def lines(self, shown: Sequence[Triple], last: str, arm: Arm) -> str:
         """Earlier triples and the line to complete (table 1)."""
-        examples = [self.example.format(subject=t.subject, predicate=t.predicate, object=t.object) for t in shown]
+        words = ({"subject": t.subject, "predicate": t.predicate, "object": t.object} for t in shown)
+        examples = [fill(self.example, own) for own in words]
         text = "\n".join([*examples, last])
         return f"{self.expansion_augmentation}\n\n{text}" if arm in ("both", "expansion") else text
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
-from markedness.audits.personas.generate import Params
+from markedness.audits.personas.generate import Params, PromptFile, Template
 from markedness.records import AuditError, Axes, Stimuli
 
 _KINDS = ("persona", "story", "like", "dislike")
@@ -28,18 +27,18 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
         When a kind is none of `_KINDS`.
     """
     rows = rows.copy()
-    templates = stimuli.data("prompts.yaml")["prompts"]
+    templates = PromptFile.read(stimuli).prompts
     # a short template ("Describe {group}.") also fits longer prompts, so the longest comes first
-    patterns = [(_pattern(template["text"]), template) for template in sorted(templates, key=_literal_length)]
-    found: dict[str, Mapping[str, Any]] = {}
+    patterns = [(_pattern(template.text), template) for template in sorted(templates, key=_literal_length)]
+    found: dict[str, Template] = {}
     for prompt in rows["prompt"].dropna().unique():
         match = next((template for pattern, template in patterns if pattern.fullmatch(_plain(prompt))), None)
         if match is not None:
             found[prompt] = match
     matches = [found.get(prompt) if isinstance(prompt, str) else None for prompt in rows["prompt"]]
-    ids = pd.Series([match["id"] if match else None for match in matches], index=rows.index, dtype="string")
+    ids = pd.Series([match.id if match else None for match in matches], index=rows.index, dtype="string")
     ids = ids.fillna(_shared_prompts(rows[ids.isna()], params.axes))
-    kinds = pd.Series([match["kind"] if match else "persona" for match in matches], index=rows.index, dtype="string")
+    kinds = pd.Series([match.kind if match else "persona" for match in matches], index=rows.index, dtype="string")
     own_ids = rows["prompt_id"].fillna("").ne("") & rows["prompt_id"].fillna("").ne(rows["prompt"].fillna(""))
     rows["prompt_id"] = rows["prompt_id"].astype("string").where(own_ids | ids.isna(), ids).fillna("")
     given = rows["kind"] if "kind" in rows else pd.Series(pd.NA, index=rows.index, dtype="string")
@@ -82,8 +81,8 @@ def _nameless(text: str, values: Mapping[str, str], axes: Axes) -> str:
     )
 
 
-def _literal_length(template: Mapping[str, Any]) -> int:
-    return -len(re.sub(r"\{\w+\}", "", template["text"]))
+def _literal_length(template: Template) -> int:
+    return -len(re.sub(r"\{\w+\}", "", template.text))
 
 
 def _plain(text: str) -> str:
