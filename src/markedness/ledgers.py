@@ -18,7 +18,7 @@ from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, Scripted
 from markedness.lm.database import LedgerError
 from markedness.lm.ledger import DIGEST, Ledger, summary
 from markedness.lm.local import LocalModel
-from markedness.lm.plan import Answers
+from markedness.lm.plan import Answers, Plan
 from markedness.lm.progress import Report, tell
 from markedness.params import Params
 from markedness.store import Store
@@ -97,14 +97,20 @@ def recall(model: LanguageModel, ledger: Ledger, complete: Callable[[], bool], s
     return False
 
 
-def tell_others(config: OpenAIModel, model: str, ledger: Ledger, say: Report = tell) -> None:
-    """Where the ledger has no answer that is asked for: whose answers it has, which are not taken for this server's."""
-    others = {who: count for who, count in ledger.served_by().items() if who != _server(config)}
-    for who, count in list(others.items())[:WEIGHTS_TRIED]:
-        say(
-            f"{model}: the ledger has {count:,} answers by {who}, which are not used for {_server(config)}; if both "
-            f"serve the same model, set models.{model}.served_by to {who}"
-        )
+def tell_others(plan: Plan, model: str, say: Report = tell) -> None:
+    """Where the ledger has no answer that is asked for: who answered the same, and is not taken for this server.
+
+    A judge's server is none of them: it was asked other questions.
+    """
+    asked, here = plan.model, plan.model.served_by
+    for who in [one for one in plan.ledger.served_by() if one != here][:WEIGHTS_TRIED]:
+        asked.served_by = who
+        if count := Plan(asked, plan.prompts, plan.ledger).known:
+            say(
+                f"{model}: the ledger has {count:,} of these answers by {who}, which are not used for {here}; if both "
+                f"serve the same model, set models.{model}.served_by to {who}"
+            )
+    asked.served_by = here
 
 
 # ---------------------------------------------------------------- what `markedness ledger` does

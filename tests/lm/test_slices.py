@@ -291,10 +291,25 @@ def test_another_base_url_answers_nothing_from_the_ledger_of_the_first(tmp_path:
         run(toy_study.study(tmp_path, first.url, TEXTS))
         counts, said = run(toy_study.study(tmp_path, second.url, TEXTS))
         assert counts.from_ledger == 0 and sum(second.answered.values()) == 3
-        assert any(f"3 answers by {first.url}" in line and "models.toy.served_by" in line for line in said)
+        assert any(f"3 of these answers by {first.url}" in line and "models.toy.served_by" in line for line in said)
         # the same model behind another port: said so, nothing is asked
         counts, _ = run(toy_study.study(tmp_path, second.url, TEXTS, served_by=first.url))
         assert counts.from_ledger == 3 and sum(second.answered.values()) == 3
+
+        assert counts.from_ledger == 3 and sum(second.answered.values()) == 3
+
+
+def test_server_of_a_judge_is_never_proposed_for_the_audited_model(tmp_path: Path) -> None:
+    import asyncio
+
+    judge = ScriptedModel("judge", lambda prompt, rng: f"score of {prompt.text}")
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        with ledgers.opened(params, "toy", "toy", part="judge") as ledger:
+            asyncio.run(collect(judge, [Prompt("j", "g", completion="one")], ledger, Counts()))
+            assert list(ledger.served_by()) == [judge.served_by]
+        _, said = run(params)
+    assert said and not [line for line in said if judge.served_by in line]
 
 
 @pytest.fixture
