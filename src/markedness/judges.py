@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 
 from markedness import audits, ledgers
+from markedness.lm import served_by
 from markedness.lm.backends import Setting, backend
-from markedness.lm.base import LanguageModel
+from markedness.lm.base import Draw, LanguageModel
 from markedness.lm.collect import ask
-from markedness.lm.config import OpenAIModel, RetryPolicy, TransformersModel
+from markedness.lm.config import OpenAIModel, RetryPolicy, ScriptedModel, TransformersModel
 from markedness.lm.costs import BudgetTracker, cost, expected_tokens, price_of
 from markedness.lm.ledger import Ledger
 from markedness.lm.moderation import ModerationServer, read_score
 from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress, tell
 from markedness.params import Params
-from markedness.records import Completion, Prompt
+from markedness.records import Completion, Message, Prompt, Sampling
 from markedness.results import JUDGE
 from markedness.store import Store
 from markedness.text_scores import Judgments, Questions, ScoringService, TextScore, text_prompts
@@ -66,7 +68,7 @@ class ServiceScores:
             judge, different, meter, config.limits.retry, f"questions to the judge {model}", "answered"
         )
         said = {(one.messages, one.completion): answer for one, answer in zip(different, answers, strict=True)}
-        name = JUDGE if self._is_audited(model) else f"judge {model}"
+        name = JUDGE if self._is_audited(model) else f"judge {model}: {_identity(judge, different)}"
         return Judgments(name, [said[one.messages, one.completion] for one in questions])
 
     def _is_audited(self, judge: str) -> bool:
@@ -75,10 +77,12 @@ class ServiceScores:
             return True
         one, other = self.params.model(judge), self.params.model(self.model)
         if isinstance(one, OpenAIModel) and isinstance(other, OpenAIModel):
-            return (one.served_by or one.url, one.model) == (other.served_by or other.url, other.model)
+            return one.model == other.model and bool(_servers(one) & _servers(other))
         if isinstance(one, TransformersModel) and isinstance(other, TransformersModel):
-            return (one.path, one.revision) == (other.path, other.revision)
-        return False
+            places = [(self.params.root / config.path).resolve() for config in (one, other)]
+            same = places[0] == places[1] and (places[0].is_dir() or one.revision == other.revision)
+            return same or (one.gguf_package is not None and one.gguf_package == other.gguf_package)
+        return one == other and not isinstance(one, ScriptedModel)  # a rule that judges is a control
 
     def _asked(
         self,
@@ -122,6 +126,23 @@ class ServiceScores:
         for reason, times in counts.reasons.most_common(5):
             self.say(f"{title}: missing {times:,} times: {reason}")
         return answers
+
+
+def _servers(config: OpenAIModel) -> set[str]:
+    """The names of a model's server: its URL, without the port that goes without saying, and ``served_by``."""
+    found = {served_by.server(config.url), *filter(None, [config.served_by])}
+    return {re.sub(r"^(http://[^/]*):80(?=/|$)|^(https://[^/]*):443(?=/|$)", r"\1\2", place) for place in found}
+
+
+def _identity(judge: LanguageModel, questions: Sequence[Prompt]) -> str:
+    """Who judges, whatever its key in params.yaml: model, server or weights, and the key of an empty question.
+
+    That key of the ledger is another one with any setting that is sent. A seed is none: a judge is not drawn from.
+    """
+    empty = Prompt("judge", "", (Message("user", ""),), "", questions[0].sampling if questions else Sampling())
+    request = {name: value for name, value in judge.request(empty).items() if name != "seed"}
+    key = Draw(empty, 0, request, judge.served_by).key[:8]
+    return f"{request.get('model', 'a model')} by {judge.served_by or 'weights that are not here'}, settings {key}"
 
 
 def _withheld(plan: Plan) -> str:

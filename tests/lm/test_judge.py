@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -16,14 +18,18 @@ from tests.lm.triples import featurize
 from tests.servers.openai_server import Server
 from typer.testing import CliRunner
 
+from markedness import audits, pipeline
 from markedness import params as params_file
-from markedness import pipeline
 from markedness.cli import app
+from markedness.compare import Comparison, Paired
+from markedness.judges import ServiceScores
 from markedness.lm.run import BudgetError
 from markedness.params import Params, ParamsError
 from markedness.planning import plan
 from markedness.records import AuditError
 from markedness.results import JUDGE
+
+RNG = np.random.default_rng(0)
 
 
 class JudgeServer(Server):
@@ -74,8 +80,9 @@ def test_judge_is_asked_of_regard_and_toxicity_once_and_a_second_run_asks_nothin
     hates = table["predicate"].eq("hate")
     assert table.loc[hates, "regard"].eq("negative").all() and table.loc[~hates, "regard"].eq("positive").all()
     assert table.loc[hates, "toxicity"].eq(1).all() and table.loc[~hates, "toxicity"].eq(0).all()
-    assert table["regard_scorer"].eq("judge judge (judge-1-served)").all()
-    assert table["toxicity_scorer"].eq("judge judge (judge-1-served)").all()
+    name = rf"judge judge: judge-1 by {server.url}, settings [0-9a-f]{{8}} \(judge-1-served\)"
+    assert table["regard_scorer"].str.fullmatch(name).all()
+    assert table["toxicity_scorer"].str.fullmatch(name).all()
     # four different triples, two questions about each: one slice has all eight answers
     assert len(server.questions) == len(set(server.questions)) == 8 and "4 answered (0 of them from the ledger)" in said
     slice_ = tmp_path / "data/ledger/knowledge/m.judge.jsonl"
@@ -126,6 +133,27 @@ def test_judgments_of_a_pulled_slice_are_not_asked_for_again(tmp_path: Path, ser
     assert len(server.questions) == 8 and table["regard"].notna().all()
 
 
+@pytest.mark.parametrize("edit", [{"model": "judge-2"}, {"served_by": "there"}, {"extra_body": {"top_k": 1}}])
+def test_another_judge_under_the_same_key_is_not_compared_with_the_first(
+    tmp_path: Path, server: JudgeServer, edit: dict[str, Any]
+) -> None:
+    server.served_model = "local"  # what it reports says nothing
+    tables = []
+    for folder, config in (("a", {}), ("again", {"timeout": 9}), ("b", edit)):
+        params = study(tmp_path / folder, server, **config)
+        tables.append({"triples": featurize(params)[0]})
+    spec, block = audits.spec("knowledge"), params.stage("knowledge", "evaluate", "m")
+    made = Comparison(
+        "knowledge", dict(zip("abc", tables, strict=True)), lambda found: spec.evaluate(found, block, RNG).scores,
+        spec.table, spec.cluster, spec.headline,
+    )  # fmt: skip
+    same, other = made.paired("a", "b"), made.paired("a", "c")
+    assert isinstance(same, Paired) and isinstance(other, Paired)
+    for key in ("regard_gap.marked", "toxicity_gap.marked"):
+        assert "not read alike" not in same.unlike.get(key, "")
+        assert re.match("not read alike: by judge judge: .* in a, by judge judge: .* in c", other.unlike[key])
+
+
 def test_judge_that_is_busy_is_asked_again(tmp_path: Path, server: JudgeServer) -> None:
     rows = ("Bakers,love,fault:429*2", "Sailors,hate,tea")
     table, said = featurize(study(tmp_path, server, rows=rows))
@@ -142,7 +170,7 @@ def test_answers_that_are_no_judgment_are_missing_and_counted(tmp_path: Path, se
     pipeline.evaluate(params, "knowledge", "m", say=lambda _: None)
     notes = json.loads((tmp_path / "results/knowledge/m/notes.json").read_text(encoding="utf-8"))
     assert any(note.startswith("2 of 5 triples have no regard") for note in notes)
-    assert any("error by group of judge judge (judge-1-served)" in note and "not known" in note for note in notes)
+    assert any("error by group of judge judge: judge-1 by" in note and "not known" in note for note in notes)
 
 
 def test_judge_that_never_judges_leaves_the_old_features(tmp_path: Path, server: JudgeServer) -> None:
@@ -186,7 +214,8 @@ def test_judge_finds_a_planted_stereotype_and_none_where_there_is_none(tmp_path:
     for key, sign in (("regard_gap.marked", -1), ("toxicity_gap.marked", 1)):
         p = number(scores, key, "p_adjusted")
         assert (p <= 0.05 and sign * number(scores, key, "estimate") > 0) if found else not p <= 0.05, key
-    assert set(pd.read_csv(tmp_path / "results/knowledge/m/tables/regard.csv")["scorer"]) == {"judge judge (judge)"}
+    (name,) = set(pd.read_csv(tmp_path / "results/knowledge/m/tables/regard.csv")["scorer"])
+    assert name.startswith("judge judge: judge by rule:") and name.endswith("(judge)")
 
 
 @pytest.mark.parametrize(
@@ -232,3 +261,31 @@ def test_judge_changes_settings_and_so_what_dvc_runs_again(tmp_path: Path, serve
         other, "knowledge"
     )
     assert pipeline.settings(params, "knowledge") != pipeline.settings(changed, "knowledge")
+
+
+SERVED = {"backend": "openai", "model": "x", "base_url": "http://h/v1"}
+LOCAL = {"backend": "transformers", "path": "weights"}
+
+
+@pytest.mark.parametrize(
+    ("audited", "judge", "same"),
+    [
+        (SERVED, {**SERVED, "max_requests": 5, "base_url": "http://H:80/v1/"}, True),
+        (SERVED, {**SERVED, "served_by": "http://h/v1"}, True),
+        ({**SERVED, "served_by": "gpu"}, {**SERVED, "base_url": "http://other/v1", "served_by": "gpu"}, True),
+        (SERVED, {**SERVED, "model": "y"}, False),
+        (SERVED, {**SERVED, "base_url": "http://h:81/v1"}, False),
+        (LOCAL, {**LOCAL, "path": "./weights/", "revision": "label"}, True),
+        (LOCAL, {**LOCAL, "path": "others"}, False),
+        (LOCAL, SERVED, False),
+    ],
+)
+def test_audited_model_is_known_as_its_own_judge_however_it_is_written(
+    tmp_path: Path, audited: dict[str, Any], judge: dict[str, Any], same: bool
+) -> None:
+    for name in ("weights", "others"):
+        (tmp_path / name).mkdir()
+    content = {"audits": ["knowledge"], "run": ["m"], "models": {"m": audited, "judge": judge}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    scores = ServiceScores(params_file.load(tmp_path / "params.yaml"), "knowledge", "m")
+    assert scores._is_audited("judge") is same
