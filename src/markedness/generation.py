@@ -280,5 +280,5 @@ def _all_rows(asked: Rounds, served: Counter[tuple[str | None, str | None]], lan
 def load_model(params: Params, audit: str, model: str) -> LanguageModel:
     """The model of one block of params.yaml, opened by its backend."""
     config = params.model(model)
-    setting = Setting(model, params.root, params.seed, lambda name, strength: audits.spec(audit).rule(name, strength))
+    setting = Setting(model, params.root, params.seed, lambda *control: audits.spec(audit).rule(*control))
     return backend(config.backend).open(config, setting)

@@ -1,4 +1,7 @@
-"""Generators that belong to what they are for, the same in every run, and the leanings that scripted models draw."""
+"""Generators that belong to what they are for, the same in every run, and the leanings that scripted models draw.
+
+Whoever draws for a study names its seed among the values.
+"""
 
 from __future__ import annotations
 

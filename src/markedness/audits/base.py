@@ -64,7 +64,7 @@ ResultTables = Callable[[str], pd.DataFrame]
 """Stem -> the table of this name that evaluate wrote, empty where it wrote none."""
 FindExamples = Callable[[pd.DataFrame, FeatureTables, ResultTables, Strict], "Examples"]
 ScriptedAnswer = Callable[[Prompt, np.random.Generator], "str | Sequence[float] | Completion"]
-Rule = Callable[[str, float], ScriptedAnswer]
+Rule = Callable[[str, float, int], ScriptedAnswer]
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class AuditSpec:
     params_refs: tuple[str, str, str, str] = ("generate:Params", "clean:Params", "featurize:Params", "evaluate:Params")
     """The Params of the four stages, in the order of `STAGES`."""
     rule_ref: str = "controls:rule"
-    """The scripted controls: (name, strength) -> (prompt, rng) -> answer."""
+    """The scripted controls: (name, strength, seed of the study) -> (prompt, rng) -> answer."""
     complete_corpus_ref: str | None = None
     """Stimulus ids from the texts of a corpus."""
     scores_ref: str | None = None

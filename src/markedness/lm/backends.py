@@ -31,8 +31,8 @@ class Setting:
     """The folder of params.yaml, which relative paths start from."""
     seed: int
     """The study's seed."""
-    rule: Callable[[str, float], Callable[[Prompt, np.random.Generator], str | Sequence[float] | Completion]]
-    """The scripted controls of the audit: (name, strength) -> rule."""
+    rule: Callable[[str, float, int], Callable[[Prompt, np.random.Generator], str | Sequence[float] | Completion]]
+    """The scripted controls of the audit: (name, strength, seed) -> rule."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,10 @@ def _openai(config: OpenAIModel, setting: Setting) -> LanguageModel:
 def _scripted(config: ScriptedModel, setting: Setting) -> LanguageModel:
     from markedness.lm.scripted import ScriptedModel as Scripted
 
-    settings = config.model_dump(include={"rule", "strength"}, exclude_defaults=True)
-    return Scripted(setting.name, setting.rule(config.rule, config.strength), config.seed, settings)
+    # The study's seed is part of every request, so that answers of another seed are not read from the ledger.
+    settings = {**config.model_dump(include={"rule", "strength"}, exclude_defaults=True), "study_seed": setting.seed}
+    rule = setting.rule(config.rule, config.strength, setting.seed)
+    return Scripted(setting.name, rule, config.seed, settings)
 
 
 TRANSFORMERS = Backend("transformers", TransformersModel, _transformers)

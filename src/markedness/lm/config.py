@@ -329,7 +329,8 @@ class ScriptedModel(ModelConfig):
     rule: Literal["none", "planted"] = "none"
     """none: answers vary, but are blind to the group; planted: a known stereotype."""
     seed: int = Field(default=0, ge=-LARGEST_SEED, le=LARGEST_SEED)
-    """Another seed is another draw of the same rule."""
+    """Another seed is other answers of the same names, vignettes, cues and texts; another ``seed`` of the study is
+    another control, in which these differ too."""
     strength: float = Field(default=1.0, ge=0)
     """Scales the planted effect; 0 is no effect."""
 

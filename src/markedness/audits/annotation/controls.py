@@ -25,16 +25,16 @@ PLANTED_GAP = 0.7
 """Gap on a task that is favorable (-) or unfavorable (+) to the person, for every marked group, at strength 1."""
 
 
-def rule(name: str, strength: float) -> Callable[[Prompt, np.random.Generator], str | Sequence[float]]:
-    """The rule "none" or "planted"."""
+def rule(name: str, strength: float, seed: int = 0) -> Callable[[Prompt, np.random.Generator], str | Sequence[float]]:
+    """The rule "none" or "planted"; ``seed``, of the study, decides how vignettes, names, texts and tasks lean."""
     gap = PLANTED_GAP * strength if name == "planted" else 0.0
 
     def answer(prompt: Prompt, rng: np.random.Generator) -> str | Sequence[float]:
         columns = prompt.columns
         if "n_texts" in columns:
-            odds = [_log_odds({**columns, **text}, gap, rng) for text in texts_of_prompt(columns)]
+            odds = [_log_odds({**columns, **text}, gap, seed, rng) for text in texts_of_prompt(columns)]
             return "\n".join(json.dumps({"i": index, "y": int(one > 0)}) for index, one in enumerate(odds, 1))
-        log_odds = _log_odds(columns, gap, rng)
+        log_odds = _log_odds(columns, gap, seed, rng)
         if not prompt.candidates:
             return str(columns["yes"]) if log_odds > 0 else ("0" if columns["yes"] == "1" else "no")
         signs = [1 if candidate == columns["yes"] else -1 for candidate in prompt.candidates]
@@ -43,15 +43,16 @@ def rule(name: str, strength: float) -> Callable[[Prompt, np.random.Generator], 
     return answer
 
 
-def _log_odds(about: Mapping[str, Scalar], gap: float, rng: np.random.Generator) -> float:
+def _log_odds(about: Mapping[str, Scalar], gap: float, seed: int, rng: np.random.Generator) -> float:
     """Of yes: above 0 with a chance that depends on task and group alone, if vignettes and names are not known."""
     task, vignette, name = (about.get(key) for key in ("task", "vignette", "name"))
     side = 0.5 if about["marked"] else -0.5
-    chance = 0.4 + 0.2 * own("task", task).random() - side * gap * int(about["valence"] or 0)
+    chance = 0.4 + 0.2 * own(seed, "task", task).random() - side * gap * int(about["valence"] or 0)
     text = (name, about.get("pair"), about["marked"])
     parts = (
-        leaning("vignette", vignette), leaning("name", name) if name else leaning("text", *text),
-        leaning("text", vignette, *text), rng.normal(),
+        leaning(seed, "vignette", vignette),
+        leaning(seed, "name", name) if name else leaning(seed, "text", *text),
+        leaning(seed, "text", vignette, *text), rng.normal(),
     )  # fmt: skip
     margin = NormalDist().inv_cdf(min(max(chance, 0.001), 0.999)) + float(np.dot(np.sqrt(SHARES), parts))
     return LOG_ODDS * margin

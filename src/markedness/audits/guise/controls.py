@@ -18,21 +18,22 @@ LEVEL, NOISE = 2.0, 0.5
 """Standard deviations of ln p between attributes, and between pairs of texts."""
 
 
-def rule(name: str, strength: float) -> Callable[[Prompt, np.random.Generator], Sequence[float]]:
+def rule(name: str, strength: float, seed: int = 0) -> Callable[[Prompt, np.random.Generator], Sequence[float]]:
     """The control's answers: ln probabilities of the candidates.
 
     "none": every candidate has its own base rate and its own for each pair of texts. The marked guise moves it in
     single pairs of texts alone, the same in all prompts; pairs of words are too few for that. "planted": also, after
     the marked guise the detrimental words and those with a positive ``stereotype`` are more likely by a known ratio,
-    times ``strength``; in text sets that are controls they are not.
+    times ``strength``; in text sets that are controls they are not. What candidates and pairs of texts have of their
+    own depends on ``seed``, that of the study.
     """
 
     def answer(prompt: Prompt, rng: np.random.Generator) -> Sequence[float]:
         if prompt.perplexity:
             return [float(-4.0 + 0.3 * rng.normal())]
-        log_p = np.array([-9 + LEVEL * leaning("level", candidate) for candidate in prompt.candidates])
+        log_p = np.array([-9 + LEVEL * leaning(seed, "level", candidate) for candidate in prompt.candidates])
         if prompt.columns.get("utterance"):  # the neutral context is the same for every text
-            log_p += np.array([_of_text(prompt, candidate) for candidate in prompt.candidates])
+            log_p += np.array([_of_text(prompt, candidate, seed) for candidate in prompt.candidates])
             log_p += REST / np.sqrt(2) * rng.normal(size=len(log_p))
         if name == "planted" and prompt.columns.get("marked") and not prompt.columns.get("control"):
             log_p += RATIO * strength * np.array([_planted(prompt, word) for word in prompt.candidates])
@@ -41,11 +42,11 @@ def rule(name: str, strength: float) -> Callable[[Prompt, np.random.Generator], 
     return answer
 
 
-def _of_text(prompt: Prompt, candidate: str) -> float:
+def _of_text(prompt: Prompt, candidate: str, seed: int) -> float:
     """What the text adds to ln p of a candidate, whatever the candidate means."""
     pair = (str(prompt.columns.get("pairs")), str(prompt.columns.get("pair")), candidate)
-    moved = OF_PAIR * leaning("pair", *pair) if prompt.columns.get("marked") and prompt.cut else 0.0
-    return NOISE * leaning("noise", *pair) + moved
+    moved = OF_PAIR * leaning(seed, "pair", *pair) if prompt.columns.get("marked") and prompt.cut else 0.0
+    return NOISE * leaning(seed, "noise", *pair) + moved
 
 
 def _planted(prompt: Prompt, candidate: str) -> float:

@@ -49,7 +49,7 @@ _SHARE = 0.75
 """Share of a marked subject's triples that are planted at strength 1."""
 
 
-def rule(name: str, strength: float) -> Callable[[Prompt, np.random.Generator], str]:
+def rule(name: str, strength: float, seed: int = 0) -> Callable[[Prompt, np.random.Generator], str]:
     """A scripted crawl.
 
     Parameters
@@ -59,6 +59,8 @@ def rule(name: str, strength: float) -> Callable[[Prompt, np.random.Generator], 
         said of a marked subject are harsh and about a topic of its own, the rest as in "none".
     strength
         Scales that share, at most to 1; 0 is "none".
+    seed
+        Of the study; changes nothing here, since no subject and no crawl has anything of its own.
     """
     if name not in ("none", "planted"):
         raise AuditError(f"knowledge has no control '{name}'; known: none, planted")

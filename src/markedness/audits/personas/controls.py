@@ -95,7 +95,7 @@ _CHANCE = 0.8
 """Chance that a slot of a marked group's text holds a planted word, at strength 1."""
 
 
-def rule(name: str, strength: float = 1.0) -> Callable[[Prompt, np.random.Generator], str]:
+def rule(name: str, strength: float = 1.0, seed: int = 0) -> Callable[[Prompt, np.random.Generator], str]:
     """The scripted author of a control.
 
     Parameters
@@ -106,6 +106,8 @@ def rule(name: str, strength: float = 1.0) -> Callable[[Prompt, np.random.Genera
         of the group: three words per value, which depend on the value alone.
     strength
         0: nothing is planted.
+    seed
+        Of the study; changes nothing here, since no prompt has words of its own.
     """
     chance = min(1.0, _CHANCE * strength) if name == "planted" else 0.0
 
