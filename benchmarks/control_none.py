@@ -64,8 +64,11 @@ def page(table: pd.DataFrame) -> list[str]:
         f"| {row['audit']} | `{row['key']}` | {row['sum']} | {row['size']} | {row['p']:.2g} | {row['p_adjusted']:.2g} |"
         for row in counts.to_dict("records")
     ]
-    untested = table.groupby(["audit", "key"], sort=False)["p"].apply(lambda p: p.notna().sum() == 0)
-    lines += ["", "Without a p in every run: " + ", ".join(f"{a} `{k}`" for (a, k), none in untested.items() if none)]
+    untested = sorted(
+        {f"{row['audit']} `{row['key']}`" for row in table.to_dict("records")}
+        - {f"{row['audit']} `{row['key']}`" for row in tested.to_dict("records")}
+    )
+    lines += ["", "Without a p in every run: " + ", ".join(untested)]
     cards = table.groupby(["seed", "audit"], sort=False)["p_adjusted"].min().le(ALPHA).rename("found").reset_index()
     lines += ["", "| audit | cards with a p_adjusted <= .05 | of | seeds |", "| --- | --: | --: | --- |"]
     for audit, own in cards.groupby("audit", sort=False):
