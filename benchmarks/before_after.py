@@ -376,24 +376,28 @@ PROMPTS = ("T1", "T3", "T7")
 def scores_world(
     rng: np.random.Generator, verbs: int = 12, each: int = 1, attribute: float = 0.15, verb: float = 0.06,
     fixed: bool = False, sets: Mapping[str, float] | None = None,
-) -> tuple[pd.DataFrame, float]:  # fmt: skip
+) -> tuple[pd.DataFrame, dict[str, float]]:  # fmt: skip
     """Ln probabilities of adjectives; log10 ratios by attribute, by verb and by pair; and the true strength.
 
     Gemma's spreads. Which attributes are raised has nothing to do with stereotypes; ``fixed`` raises the same in each
-    world, so that a true strength exists. ``sets``: text sets, and what each adds to the five stereotypical adjectives.
+    world, so that a true strength exists. ``sets``: text sets, and what each adds to the five stereotypical adjectives;
+    all have the same SAE texts. The strength is that in these prompts, and that over all prompts they might be from.
     """
     known = pd.read_csv(STIMULI / "adjectives.csv")
     words, stereotypical = known["attribute"].tolist(), known["percent_1933"].rank(ascending=False).le(5).to_numpy()
     of_attributes = np.random.default_rng(SEED) if fixed else rng
-    main = attribute * of_attributes.normal(size=len(words))
-    main = main + attribute / 2 * of_attributes.normal(size=(len(PROMPTS), len(words)))
+    over_prompts = attribute * of_attributes.normal(size=len(words))
+    main = over_prompts + attribute / 2 * of_attributes.normal(size=(len(PROMPTS), len(words)))
     of_verbs = verb * rng.normal(size=(verbs, len(words)))
     parts = []
+    sources: dict[int, Floats] = {}
     for name, rise in (sets or {"own": 0.0}).items():
         for pair in range(verbs * each):
             ratio = main + of_verbs[pair // each] + 0.045 * rng.normal(size=len(words)) + rise * stereotypical
             ratio = ratio + 0.05 * rng.normal(size=main.shape)
-            base = -9 + 0.3 * rng.normal(size=main.shape)
+            if pair not in sources:
+                sources[pair] = -9 + 0.3 * rng.normal(size=main.shape)
+            base = sources[pair]
             for guise, values in (("AAE", base + math.log(10) * ratio), ("SAE", base)):
                 parts.append(
                     pd.DataFrame(
@@ -404,8 +408,11 @@ def scores_world(
                         }
                     )
                 )  # fmt: skip
-    strength = float((main[:, stereotypical].mean(axis=1) - main[:, ~stereotypical].mean(axis=1)).mean())
-    return pd.concat(parts, ignore_index=True), strength
+    truth = {
+        "strength": float((main[:, stereotypical].mean(axis=1) - main[:, ~stereotypical].mean(axis=1)).mean()),
+        "over prompts": float(over_prompts[stereotypical].mean() - over_prompts[~stereotypical].mean()),
+    }
+    return pd.concat(parts, ignore_index=True), truth
 
 
 RULE = {"generate": {"pairs": {"own": {"rule": "habitual_be"}}}}
@@ -438,8 +445,8 @@ def new_guise_null(ran: Ran) -> Row:
 
 def guise_verbs(rng: np.random.Generator) -> Study:
     """Twelve verbs with six pairs each; the same attributes are raised in every world."""
-    frame, strength = scores_world(rng, 12, 6, attribute=0.1, verb=0.1, fixed=True)
-    return Study("guise", {"m": frame}, RULE, truth={"strength": strength})
+    frame, truth = scores_world(rng, 12, 6, attribute=0.1, verb=0.1, fixed=True)
+    return Study("guise", {"m": frame}, RULE, truth=truth)
 
 
 def old_guise_verbs(ran: Ran) -> Row:
@@ -451,6 +458,33 @@ def old_guise_verbs(ran: Ran) -> Row:
 def new_guise_verbs(ran: Ran) -> Row:
     low, high = ran.score("strength.covert", "ci_low"), ran.score("strength.covert", "ci_high")
     return {"intervals that cover": inside(low, high, ran.study.truth["strength"])}
+
+
+def shared_sources(rng: np.random.Generator) -> Study:
+    """Three text sets made from the same twelve SAE texts, each of which lowers attributes of its own."""
+    names = ("a", "b", "c")
+    frame, truth = scores_world(rng, 12, attribute=0.1, verb=0.1, fixed=True, sets=dict.fromkeys(names, 0.0))
+    block = {"generate": {"pairs": {name: {"rule": "habitual_be"} for name in names}}}
+    return Study("guise", {"m": frame}, block, truth=truth)
+
+
+def few_prompts(rng: np.random.Generator) -> Study:
+    """Three prompts, in each of which other attributes are raised, and 36 verbs."""
+    frame, truth = scores_world(rng, 36)
+    return Study("guise", {"m": frame}, RULE, truth=truth)
+
+
+def either_few_prompts(ran: Ran, old: bool) -> Row:
+    found = ran.metrics() if old else {}
+    low, high = (
+        found[f"strength.covert_{bound}"] if old else ran.score("strength.covert", bound)
+        for bound in ("ci_low", "ci_high")
+    )
+    return {
+        "intervals that cover the strength over all prompts": inside(low, high, ran.study.truth["over prompts"]),
+        "intervals that cover that in these prompts": inside(low, high, ran.study.truth["strength"]),
+        "mean width": high - low,
+    }
 
 
 def two_guises(rng: np.random.Generator) -> Study:
@@ -590,6 +624,13 @@ def either_compared(ran: Ran) -> Row:
         "differences with p <= .05": float((tested["p"] <= 0.05).mean()),
         "a difference with p_adjusted <= .05": float((tested["p_adjusted"] <= 0.05).any()),
     }
+
+
+def cut_texts(rng: np.random.Generator) -> Study:
+    """A model, and the first 80 of the 160 words of each of its texts; Black people have words of their own."""
+    frame = texts_world(rng, prompts=8, length=160, planted=0.8)
+    short = frame.assign(text=frame["text"].map(lambda text: " ".join(text.split()[:80])))
+    return Study("personas", {"m": frame, "cut": short}, PLAIN, compare=True)
 
 
 def two_draws(rng: np.random.Generator) -> Study:
@@ -800,6 +841,22 @@ FINDINGS = (
         new_two_guises,
         3,
     ),
+    Finding(
+        "guise.shared",
+        "three text sets made from the same 12 SAE texts; the true strength is known",
+        shared_sources,
+        old_guise_verbs,
+        new_guise_verbs,
+        20,
+    ),
+    Finding(
+        "guise.prompts",
+        "three prompts, each of which raises attributes of its own, and 36 verbs",
+        few_prompts,
+        partial(either_few_prompts, old=True),
+        partial(either_few_prompts, old=False),
+        20,
+    ),
     Finding("guise.noise", "1,400 draws of the control noise on texts of three words", _nothing, dict, dict, 1),
     Finding(
         "homogeneity.silent_50",
@@ -846,6 +903,14 @@ FINDINGS = (
         "personas.half",
         "a model and its own first 7 of 15 samples, 8 prompts",
         own_half,
+        either_compared,
+        either_compared,
+        20,
+    ),
+    Finding(
+        "personas.cut",
+        "a model and its own texts cut to 80 of 160 words, 8 prompts",
+        cut_texts,
         either_compared,
         either_compared,
         20,
