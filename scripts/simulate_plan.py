@@ -230,8 +230,11 @@ def simulated(dials: Dials, size: str, worlds: int, write: Sequence[str], pool: 
     if write:
         everywhere = np.full(len(planned), POWER)
         strengths = _sought(lambda at: (drawn(at, 3, worlds)[1] <= levels).mean(axis=0), everywhere, dials, 7)
-        effects = np.abs(drawn(strengths, 3, worlds)[0].mean(axis=0))
+        there, p = drawn(strengths, 3, worlds)
+        effects = np.abs(there.mean(axis=0))
         for place in map(dials.keys.index, write):
+            if (share := float((p[:, place] <= levels[place]).mean())) < POWER - 0.02:
+                raise SystemExit(f"{dials.keys[place]}: found in {share:.0%} at most, so that nothing is written")
             _write(dials.audit, dials.keys[place], size, effects[place])
             planned[place] = replace(planned[place], simulated=effects[place])
     else:
