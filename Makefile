@@ -20,6 +20,8 @@ unexport PYTHONDONTWRITEBYTECODE  # a stage is a process: each would compile the
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# The stages import their packages once, see src/markedness/warm.py.
+repro: export MARKEDNESS_WARM := 1
 repro: $(INSTALLED)  ## the whole experiment: install, embedded model, pipeline, report
 	markedness model prepare
 	dvc repro
