@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from markedness.audits.base import STAGES as BY_AUDIT
@@ -17,6 +18,9 @@ from markedness.stage_code import NAME, PACKAGE, ROOMS, STAGES, own_code, shared
 
 ROOT = Path(__file__).resolve().parents[1]
 AUDITS = tuple(sorted(path.parent.name for path in (PACKAGE / "audits").glob("*/evaluate.py")))
+MOST = 2 / 3
+"""Share of a folder's files from which on a stage depends on the folder. DVC reads and writes dvc.lock anew for each
+stage, which takes over a second of CPU at the end of a run whose stages name fifty files each."""
 
 
 def dependencies(stage: str) -> list[str]:
@@ -36,7 +40,25 @@ def dependencies(stage: str) -> list[str]:
     for pattern, literal in own.items():
         every = all((ROOT / pattern.replace("${item.audit}", audit)).exists() for audit in AUDITS)
         paths |= {pattern} if every else literal
-    return sorted(paths)
+    whole = whole_folders({path for path in paths if "$" not in path})
+    return sorted({path for path in paths if not within(path, whole)} | whole)
+
+
+def whole_folders(paths: set[str]) -> set[str]:
+    """The outermost folders below the package of which these are `MOST` of the files."""
+    found: list[str] = []
+    for folder in sorted({parent for path in paths for parent in Path(path).parents}):
+        name = folder.as_posix()
+        inside = [file for file in (ROOT / folder).rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+        named = sum(path.startswith(f"{name}/") for path in paths)
+        if len(folder.parts) > 2 and named > 1 and named >= MOST * len(inside) and not within(name, found):
+            found.append(name)
+    return set(found)
+
+
+def within(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is below one of the folders."""
+    return any(path.startswith(f"{folder}/") for folder in folders)
 
 
 def relative(path: Path) -> str:

@@ -283,7 +283,18 @@ def test_stages_depend_on_the_cards_and_files_that_they_read(script: ModuleType)
     assert "tracking.py" in code(script, "track") and "tracking.py" not in code(script, "report")
 
 
+def test_stage_that_uses_most_files_of_a_folder_depends_on_the_folder(script: ModuleType) -> None:
+    here = "src/markedness/reporting/templates"
+    files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / here).iterdir() if path.is_file())
+    few, most = set(files[: len(files) // 3]), set(files[:-1])
+    assert len(few) > 1 and script.whole_folders(few) == set()
+    assert script.whole_folders(most) == {here}
+    assert script.whole_folders({*files, "src/markedness/records.py"}) == {here}
+
+
 def test_stage_dependencies_follow_imports_inside_functions(script: ModuleType) -> None:
     # generation.load_model and pipeline.evaluate import these only when they run
-    assert {"lm/local.py", "lm/openai_api.py", "lm/scripted.py"} <= code(script, "generate")
+    files = {path.name for path in script.shared_code("generate")}
+    assert {"local.py", "openai_api.py", "scripted.py"} <= files
+    assert "lm" in code(script, "generate")
     assert "reporting/figures.py" in code(script, "evaluate")
