@@ -31,6 +31,7 @@ from markedness.records import (
 )
 from markedness.results import Evaluation, metrics, not_estimated, score_table, with_missing
 from markedness.store import FolderStimuli, Store
+from markedness.text.embeddings import embedding_cache
 from markedness.text.languages import COLUMN, ENGLISH, language_name, language_of
 from markedness.text.refusals import RECOGNISED
 
@@ -61,10 +62,11 @@ def featurize(params: Params, audit: str, model: str, say: Report = tell) -> Non
     if not _nothing_to_measure(responses):
         audit_spec, stage_params = audits.spec(audit), params.stage(audit, "featurize")
         stimuli = store.stimuli(audit, language_of(responses))
-        if (featurize_scored := audit_spec.featurize_scored) is not None:
-            made = featurize_scored(responses, stage_params, stimuli, scores)
-        else:
-            made = audit_spec.featurize(responses, stage_params, stimuli)
+        with embedding_cache(store.embeddings()):
+            if (featurize_scored := audit_spec.featurize_scored) is not None:
+                made = featurize_scored(responses, stage_params, stimuli, scores)
+            else:
+                made = audit_spec.featurize(responses, stage_params, stimuli)
         made = _in_language(made, audit_spec.table, stimuli, isinstance(params.model(model), CorpusModel))
     scores.forget()
     fitted_files = [] if isinstance(made, Unsupported) else [*(f"{name}.skops" for name in made.models), *made.files]

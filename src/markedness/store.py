@@ -134,6 +134,10 @@ class Store:
             return main / folder / f"{model}.sqlite"
         return state_folder(main) / "ledger" / f"{model}.sqlite"
 
+    def embeddings(self) -> Path:
+        """.markedness/embeddings of the main working tree: what sentence-embedding models computed."""
+        return state_folder(main_tree(self.root)) / "embeddings"
+
     def settings(self) -> Path:
         """Folder of what each audit asks, once its size has filled it in."""
         return self.root / "data" / "settings"
@@ -186,14 +190,8 @@ class Store:
 
     def written_by_all(self) -> list[Path]:
         """The files and folders that the stages over all models write, and what is local to this machine."""
-        return [
-            self.settings(),
-            self.compared(),
-            self.gated(),
-            self.headline(),
-            self.reports(),
-            self.root / ".markedness",
-        ]
+        over_all = [self.settings(), self.compared(), self.gated(), self.headline(), self.reports()]
+        return [*over_all, self.root / ".markedness"]
 
     # ---- what a study is made from
 

