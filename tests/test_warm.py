@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from markedness import warm
+from markedness import warm, warm_process
 
 PARAMS = """
 audits: [annotation]
@@ -47,10 +47,11 @@ class Repro:
 
     def __init__(self, study: Path) -> None:
         self.errors = study.parent / "errors"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", REPRO, STAGE], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self.errors.open("w"), cwd=study, env={**os.environ, "DVC_STAGE": "stage", "MARKEDNESS_WARM": "1"},
-        )  # fmt: skip
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", REPRO, STAGE], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=errors, cwd=study, env={**os.environ, "DVC_STAGE": "stage", "MARKEDNESS_WARM": "1"},
+            )  # fmt: skip
 
     def start(self, command: str, more: str = "-") -> int:
         """Start a stage, with a variable ``more`` of its environment; its process."""
@@ -79,12 +80,12 @@ class Repro:
     def is_served(self) -> bool:
         """Whether a warm process serves this one."""
         with socket.socket(socket.AF_UNIX) as connection:
-            return connection.connect_ex(warm._address(self.process.pid)) == 0
+            return connection.connect_ex(warm.address(self.process.pid)) == 0
 
     def served_by(self) -> int:
         """The warm process that serves this one."""
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(warm._address(self.process.pid))
+            connection.connect(warm.address(self.process.pid))
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         return int.from_bytes(credentials[:4], sys.byteorder)
 
@@ -212,17 +213,17 @@ def test_two_runs_at_a_time_have_a_warm_process_each(repro: Repro, study: Path, 
 def test_process_of_another_user_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = socket.socketpair(socket.AF_UNIX)
     with here, there:
-        assert warm._is_own(here)
+        assert warm.is_own(here)
         other = os.getuid() + 1
         monkeypatch.setattr(os, "getuid", lambda: other)
-        assert not warm._is_own(here)
+        assert not warm.is_own(here)
 
 
 def test_changed_file_or_folder_or_another_thread_is_no_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = tmp_path / "imported_ahead.py"
     module.write_text("A = 1", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    imported = warm.Imported()
+    imported = warm_process.Imported()
     imported.add(["imported_ahead", "package_that_is_not_installed"])
     assert str(Path(warm.__file__).parent / "sizes.py") in imported.files  # though this process may not have read it
     stage = warm.Stage(["markedness"], str(Path.cwd()), dict(os.environ))
