@@ -12,10 +12,12 @@ A key is matched by three rules, from the strictest text to the loosest:
 
 from __future__ import annotations
 
+import os
 import re
 import string
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from markedness.credentials import bits_per_character
@@ -76,6 +78,26 @@ def _without(text: str, key: str) -> str:
     return "".join(kept)
 
 
+def _line(text: str, key: str | None, home: str, longest: int) -> str:
+    """See `Redaction.error`."""
+    if key and not is_dummy(key):
+        text = _without(text[:_SEARCHED], key)
+    if len(home) > 1:
+        text = re.sub(rf"{re.escape(home)}(?![\w-])", "~", text)
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+_known_line = lru_cache(maxsize=256)(_line)
+"""Every answer names its model, server and reason to end: the same few short texts."""
+
+
+@lru_cache(maxsize=4)
+def _home(variable: str | None) -> str:
+    """The home folder; ``variable``: HOME, by which it is looked up again."""
+    return str(Path.home())
+
+
 @dataclass(frozen=True)
 class Redaction:
     """Takes one key, and the home folder, out of what a server says."""
@@ -88,13 +110,8 @@ class Redaction:
 
     def error(self, text: str, longest: int = LONGEST_ERROR) -> str:
         """A sentence for logs and tables: one printable line without key and home folder, then cut to length."""
-        if self.key and not is_dummy(self.key):
-            text = _without(text[:_SEARCHED], self.key)
-        home = str(Path.home())
-        if len(home) > 1:
-            text = re.sub(rf"{re.escape(home)}(?![\w-])", "~", text)
-        line = printable(" ".join(text.split()))
-        return line if len(line) <= longest else line[: longest - 1] + "…"
+        made = _known_line if len(text) <= LONGEST_NAME else _line
+        return made(text, self.key, _home(os.environ.get("HOME")), longest)
 
     def name(self, text: str) -> str:
         """A model name or fingerprint as the server reports it."""
