@@ -56,8 +56,11 @@ def stale(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str,
     """
     if "DVC_STAGE" in os.environ:
         return {}
-    by_dvc = made_by_dvc(params.root, known)
     changed = {one: _changed_since_run(params, *one) for one in sorted(known)}
+    try:
+        by_dvc = made_by_dvc(params.root, known)
+    except DamagedLockError as error:
+        return {one: what or f"DVC cannot tell: {error}" for one, what in changed.items() if what != ""}
     found = {one: what for one, what in changed.items() if what and one not in by_dvc}
     return found | _by_dvc(params, {one for one in by_dvc if changed[one] != ""})
 
@@ -189,19 +192,37 @@ def _changes(graph: Any, target: Any, entries: Callable[[Any], Mapping[str, Coll
     return [f"{stage}: {what}" for stage, what in sorted(found) if stage != SETTINGS]
 
 
-def of_known_params(params: Params, known: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The results of which DVC or `remember` knows from what they were made."""
-    by_run = {one for one in known if _changed_since_run(params, *one) is not None}
-    return made_by_dvc(params.root, known) | by_run
+def of_unknown_params(params: Params, known: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The results of which neither DVC nor `remember` knows from what they were made; none where dvc.lock is damaged."""
+    try:
+        by_dvc = made_by_dvc(params.root, known)
+    except DamagedLockError:  # `stale` says so of each
+        return set()
+    return {one for one in known if one not in by_dvc and _changed_since_run(params, *one) is None}
+
+
+class DamagedLockError(Exception):
+    """dvc.lock is there, and is not what DVC writes: a merge of two branches leaves its marks in it."""
 
 
 def made_by_dvc(root: Path, known: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The results, (audit, model), that dvc.lock knows."""
+    """The results, (audit, model), that dvc.lock knows.
+
+    Raises
+    ------
+    DamagedLockError
+        When the file is there and cannot be read.
+    """
+    path = root / "dvc.lock"
+    if not path.exists():
+        return set()
     try:
-        ran = yaml.safe_load((root / "dvc.lock").read_text(encoding="utf-8"))["stages"] or {}
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
-        ran = {}
-    return {one for one in known if f"evaluate@{'-'.join(one)}" in ran}
+        stages = yaml.safe_load(path.read_text(encoding="utf-8"))["stages"]
+        return {one for one in known if f"evaluate@{'-'.join(one)}" in stages}
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise DamagedLockError(
+            "dvc.lock cannot be read; settle what a merge has left in it, or take it back with 'git checkout dvc.lock'"
+        ) from error
 
 
 def _changed(entries: Collection[Any]) -> Iterator[str]:

@@ -205,6 +205,27 @@ def test_what_was_not_run_is_inconclusive(folder: Path) -> None:
     assert all("not run yet" in one.reason for one in made.decisions)
 
 
+def test_what_was_not_run_is_no_look(folder: Path) -> None:
+    features = folder / "data" / "features" / "homogeneity" / "v2"
+    shutil.move(features, folder / "elsewhere")
+    gated(folder, {**BLOCK, "looks": 1})
+    assert not (folder / "results" / "gate" / "looks.csv").exists()
+    shutil.move(folder / "elsewhere", features)
+    assert gated(folder, {**BLOCK, "looks": 1}).status == 0
+
+
+@pytest.mark.parametrize(
+    "damage", [b"<<<<<<< HEAD\nschema: '2.0'\n", b"stages: 5\n", b"", b"\xff\xfe\x00", b"schema: '2.0'\n"]
+)
+def test_a_dvc_lock_that_cannot_be_read_decides_nothing(folder: Path, damage: bytes) -> None:
+    (folder / "dvc.lock").write_bytes(damage)
+    made = gated(folder, {**BLOCK, "looks": 1})
+    assert made.status == 3
+    assert all("DVC cannot tell: dvc.lock cannot be read" in one.reason for one in made.decisions)
+    assert not any("made without DVC" in sentence for sentence in made.left_out)
+    assert not (folder / "results" / "gate" / "looks.csv").exists()
+
+
 def test_unequal_missing_answers_without_bounds_are_inconclusive_never_passed(folder: Path) -> None:
     path = folder / "data" / "features" / "homogeneity" / "v2" / "answers.parquet"
     answers = pd.read_parquet(path)

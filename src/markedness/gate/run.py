@@ -21,7 +21,7 @@ from markedness.params import Params, ParamsError
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import Score, VerdictKind, verdict
 from markedness.revisions import Revision, RevisionError, measured_otherwise
-from markedness.stale import of_known_params, older, stale
+from markedness.stale import of_unknown_params, older, stale
 from markedness.store import Store
 from markedness.study import asked_now, comparison, features_or_reason
 
@@ -92,13 +92,16 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
         revision = Revision(params.root, settings.baseline)
         at_revision = [revision.digest(audit, model) for audit, model in digests]
     not_of_now = stale(params, known)
-    all_older = all(any((one.audit, name) in not_of_now for name in (one.model, baseline)) for one in pairs)
+    seen = [
+        one for one in pairs
+        if one.candidate is not None and not any((one.audit, name) in not_of_now for name in (one.model, baseline))
+    ]  # fmt: skip
     # what decides nothing is no look at the data
-    look = None if all_older else outputs.look(store, settings.looks, list(digests), at_revision)
+    look = None if not seen else outputs.look(store, settings.looks, list(digests), at_revision)
     decisions = decide(pairs, settings.looks or 1)
     left_out += [
         f"{audit}: the results of {model} were made without DVC, so that they may be of earlier params"
-        for audit, model in sorted(known - of_known_params(params, known))
+        for audit, model in sorted(of_unknown_params(params, known))
     ]
     decisions = [_unless_older(one, baseline, not_of_now) for one in decisions]
     if look and look.beyond:
