@@ -193,7 +193,10 @@ def _changes(graph: Any, target: Any, entries: Callable[[Any], Mapping[str, Coll
 
 
 def of_unknown_params(params: Params, known: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The results of which neither DVC nor `remember` knows from what they were made; none where dvc.lock is damaged."""
+    """The results of which neither DVC nor `remember` knows from what they were made.
+
+    None where dvc.lock is damaged.
+    """
     try:
         by_dvc = made_by_dvc(params.root, known)
     except DamagedLockError:  # `stale` says so of each
