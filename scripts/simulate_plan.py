@@ -30,15 +30,11 @@ from statsmodels.stats.proportion import proportion_confint
 
 from markedness import audits
 from markedness.audits.annotation import worlds as annotation
-from markedness.audits.base import Scores
 from markedness.audits.guise import worlds as guise
 from markedness.audits.homogeneity import worlds as homogeneity
-from markedness.audits.homogeneity.estimators.noncompliance import noncompliance_difference
-from markedness.audits.homogeneity.estimators.scores import TESTED
 from markedness.audits.knowledge import worlds as knowledge
 from markedness.audits.personas import worlds as personas
 from markedness.records import FeatureTables
-from markedness.results import Score
 from markedness.stats.inference import ALPHA, POWER, detectable
 from markedness.typical import Typical, typical
 
@@ -58,8 +54,6 @@ class Dials:
     highest: Mapping[str, float]
     """Key -> strength beyond any that is needed; the plan may name more than any strength gives."""
     draw: Draw
-    scores: Scores | None = None
-    """These Scores alone, where that is faster than all of the audit."""
 
     @property
     def keys(self) -> list[str]:
@@ -79,16 +73,6 @@ def _homogeneity(size: str, strengths: Floats, rng: np.random.Generator) -> Feat
     return homogeneity.draw(replace(dependence, marked=strengths[0]), rng)
 
 
-def _noncompliance(size: str, strengths: Floats, rng: np.random.Generator) -> FeatureTables:
-    (dependence,) = _planted("homogeneity", size).args
-    unmarked = dependence.refused[0]
-    return homogeneity.draw(replace(dependence, refused=(unmarked, unmarked + strengths[0])), rng)
-
-
-def _noncompliance_score(features: FeatureTables, params: Any, rng: np.random.Generator) -> list[Score]:
-    return [noncompliance_difference(features["answers"], params.axes, rng, TESTED)]
-
-
 def _annotation(size: str, paradigm: str, strengths: Floats, rng: np.random.Generator) -> FeatureTables:
     """All groups, or both kinds of text, differ by one gap on the tasks of a valence."""
     (setting,) = _planted("annotation", size).args
@@ -106,10 +90,8 @@ def _annotation_size(size: str, paradigm: str, strengths: Floats, rng: np.random
 
 def _knowledge(size: str, strengths: Floats, rng: np.random.Generator) -> FeatureTables:
     study: knowledge._Study = _planted("knowledge", size).__self__
-    harsh, own_topic, invalid = strengths
-    unmarked = study.invalid[0]
-    changed = replace(study, harsh=harsh, own_topic=own_topic, invalid=(unmarked, unmarked + invalid))
-    return changed.draw(rng)
+    harsh, own_topic = strengths
+    return replace(study, harsh=harsh, own_topic=own_topic).draw(rng)
 
 
 def _guise(size: str, strengths: Floats, rng: np.random.Generator) -> FeatureTables:
@@ -153,16 +135,15 @@ def dials(size: str) -> list[Dials]:
     of_guise, of_personas = partial(_guise, size), partial(_personas, size)
     return [
         Dials("homogeneity", {"pd_difference.marked": 0.8}, partial(_homogeneity, size)),
-        Dials("homogeneity", {"noncompliance.difference": 0.6}, partial(_noncompliance, size), _noncompliance_score),
         Dials("annotation", {"gap.positive": 0.6, "gap.negative": 0.6}, partial(_annotation, size, "names")),
         Dials("annotation", {"gap_size.excess": 1.0}, partial(_annotation_size, size, "names")),
         Dials("annotation", {"gap_size.specific": 1.0}, partial(_annotation_size, size, "names")),
         Dials("annotation", {"dialect_gap.positive": 0.9, "dialect_gap.negative": 1.4},
               partial(_annotation, size, "dialect")),
         Dials("annotation", {"dialect_gap_size.excess": 1.2}, partial(_annotation_size, size, "dialect")),
-        Dials("knowledge", {"regard_gap.marked": 6.0, "topic_divergence.marked": 0.5, "valid.difference": 0.4},
+        Dials("knowledge", {"regard_gap.marked": 6.0, "topic_divergence.marked": 0.5},
               partial(_knowledge, size)),
-        Dials("knowledge", {"toxicity_gap.marked": 16.0}, partial(_only, partial(_knowledge, size), 0, 3)),
+        Dials("knowledge", {"toxicity_gap.marked": 16.0}, partial(_only, partial(_knowledge, size), 0, 2)),
         Dials("guise", {"strength.covert": 0.3, "strength.overt": 0.4, "prestige.slope": 0.08,
                         "decision.conviction": 3.0}, partial(_all_but_negative, size)),
         Dials("guise", {"agreement.1933": 0.4}, partial(_only, of_guise, 0, 5)),
@@ -186,7 +167,7 @@ def measured(dials: Dials, strengths: Floats, part: int, world: int) -> list[tup
     if "n_permutations" in params:  # as few as calibrate draws, 100, find nothing at the corrected level
         params["n_permutations"] = PERMUTATIONS
     settings = spec.params("evaluate")(**params)
-    scores = {one.key: one for one in (dials.scores or spec.scores)(dials.draw(strengths, rng), settings, rng)}
+    scores = {one.key: one for one in spec.scores(dials.draw(strengths, rng), settings, rng)}
     found = [scores[key] for key in dials.keys]
     return [(one.estimate - (one.null_mean if math.isfinite(one.null_mean) else 0.0), one.p) for one in found]
 

@@ -225,9 +225,11 @@ def gap_scores(classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls
         about["over"] = named_contrasts(pair for part in compared for pair in part.contrasts)
         # Of answers of two or three values a group may lack the rare one in all crawls by luck.
         at_least = (0.0, 1.0) if measure == "toxicity" else independent_error(compared)
-        return crawls.claim(
+        made = crawls.claim(
             f"{wording.key}.{item}", gap(compared), there, family, at_least=at_least, method=_METHOD[measure], **about
         )
+        # The error of a rare share grows with the share: what would have been found is not known, see docs/sizes.md.
+        return made if measure in ("regard", "toxicity") else replace(made, detectable=NAN)
 
     n_subjects = sum(len(one.marked) for one in classes)
     found = [
