@@ -201,6 +201,11 @@ def test_draws_that_params_limit_are_known_to_the_plan(study: Path) -> None:
 def test_an_effect_that_was_simulated_stands_for_that_of_the_typical_error() -> None:
     one = typical.Typical("gap.a", 60, 0.3, 20.0, 4, "name 20", 20, 0.3)
     assert one.smallest == 0.3 and replace(one, simulated=0.25).smallest == 0.25
+    assert math.isnan(replace(one, simulated=math.inf).smallest)  # no strength was found so often
+
+
+def test_effect_that_no_simulated_world_reached_is_not_planned() -> None:
+    assert math.isnan(typical.typical("guise", "quick")["decision.conviction"].smallest)
 
 
 def test_typical_effect_is_the_root_mean_square_over_draws() -> None:

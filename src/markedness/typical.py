@@ -43,12 +43,14 @@ class Typical:
     smallest_p: float = NAN
     """Median of the Scores' own, which is that of their arrangements and draws; NaN: no bound."""
     simulated: float = NAN
-    """Mean in worlds in which it is found in `POWER`, in place of ``detectable``; NaN where this was not drawn
-    (scripts/simulate_plan.py --write)."""
+    """Mean in worlds in which it is found in `POWER`, in place of ``detectable``; infinite where no strength of these
+    worlds is found so often, NaN where this was not drawn (scripts/simulate_plan.py --write)."""
 
     @property
     def smallest(self) -> float:
-        """The effect that is found with `POWER`: simulated, or from the typical error."""
+        """The effect that is found with `POWER`: simulated, or from the typical error; NaN where none is."""
+        if math.isinf(self.simulated):
+            return NAN
         return self.simulated if math.isfinite(self.simulated) else self.detectable
 
 
