@@ -163,11 +163,14 @@ def test_group_without_words_in_the_language_is_one_sentence(tmp_path: Path) -> 
         asked(params.load(tmp_path / "params.yaml"), "personas")
     own = Store(tmp_path).stimuli_folder("personas") / "de"
     own.mkdir(parents=True)
-    words = "\n".join(f"Roma {one}: {{group: g, accusative: a, genitive: h}}" for one in ("man", "woman", "nonbinary"))
+    words = "\n".join(
+        f"Roma {one}: {{group: g {one}, accusative: a {one}, genitive: h {one}}}"
+        for one in ("man", "woman", "nonbinary")
+    )
     shipped = Store(ROOT).stimuli("personas", "de").text("groups.yaml")
     (own / "groups.yaml").write_text(f"{shipped}\n{words}\n", encoding="utf-8")
     prompts = asked(params.load(tmp_path / "params.yaml"), "personas")
-    assert "Beschreibe a in der Ich-Form." in {prompt.text for prompt in prompts}
+    assert "Beschreibe a man in der Ich-Form." in {prompt.text for prompt in prompts}
 
 
 @pytest.mark.parametrize("audit", MULTILINGUAL)

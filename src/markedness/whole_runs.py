@@ -153,7 +153,10 @@ def compared(expected: Score, others: Sequence[Score], found: Score) -> dict[str
         else:
             differs.append(name)
     row["p"], row["p_run"], row["p_error"] = float(expected.p), float(found.p), p_error(expected, found)
-    apart = abs(expected.p - found.p) > ERRORS * row["p_error"] + TOLERANCE
+    # An estimate that is equal but for rounding moves its t by so much, and p by less.
+    error = expected.standard_error
+    rounding = TOLERANCE * max(1.0, max(1.0, abs(expected.estimate)) / error) if error > 0 else TOLERANCE
+    apart = abs(expected.p - found.p) > ERRORS * row["p_error"] + rounding
     if math.isnan(expected.p) != math.isnan(found.p) or apart:
         differs.append("p")
     return row | {"drawn": ", ".join(drawn), "differs": ", ".join(differs)}
@@ -206,10 +209,10 @@ each kind, then the second of each, and so on, are written as what a model or co
 probabilities, triples and texts in a CSV file with its cluster columns. A study of its own reads each
 (`backend: corpus`), and generate, clean, featurize and evaluate run as in any study. The Scores in its `scores.csv` are
 compared with those that the features of the world give. *Same*: runs in which estimate, interval, n, missing and
-clusters are equal to {tolerance:g}, and p is equal, or, where labels are exchanged, within {errors:g} standard errors
-of two draws; an estimate or bound that other exchanges of the same features change lies among those of {others} others,
-or as near to them. *Farthest p*: the largest distance of the two p in such standard errors. *Found*: runs of worlds
-without an effect in which the whole run has p <= .05."""
+clusters are equal to {tolerance:g}, and p is equal but for that, or, where labels are exchanged, within {errors:g}
+standard errors of two draws; an estimate or bound that other exchanges of the same features change lies among those of
+{others} others, or as near to them. *Farthest p*: the largest distance of the two p in such standard errors. *Found*:
+runs of worlds without an effect in which the whole run has p <= .05."""
 
 
 def page(table: pd.DataFrame, size: str) -> str:

@@ -265,7 +265,7 @@ READERS = {
     "clean homogeneity": Reader(clean_homogeneity, units=FEW),
     "clean knowledge": Reader(clean_knowledge, units=FEW),
     "clean personas": Reader(clean_personas, units=FEW),
-    "redaction": Reader(redaction, ("lm/redaction.py:Redaction.error",), ("k3yk3y", str(Path.home())), FEW),
+    "redaction": Reader(redaction, ("lm/redaction.py:_line",), ("k3yk3y", str(Path.home())), FEW),
     "corpus prompts": Reader(
         corpus_prompts,
         (f"{_PROMPTS}:_nameless", *[f"{_PROMPTS}:_pattern"] * 2),
@@ -290,6 +290,9 @@ ELSEWHERE = {
     f"{_PROMPTS}:_literal_length": "templates of the stimuli",
     "audits/homogeneity/design/study.py:Study.fill": "templates of the stimuli",
     "ledgers.py:_adopt.adopt": "revisions in params.yaml",
+    "judges.py:_servers": "URLs in params.yaml",
+    "templates.py:_PLACEHOLDER": "templates of the stimuli",
+    "templates.py:_JSON": "templates of the stimuli",
     "lm/answers.py:_FINISH_REASON": "at most 40 characters",
     "lm/served_by.py:_FILE": "model names: at most 200 characters",
     "lm/served_by.py:_VERSION": "model names: at most 200 characters",

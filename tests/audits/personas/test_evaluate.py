@@ -158,7 +158,7 @@ def test_evaluate_keeps_stories_apart_from_personas() -> None:
 
 def test_evaluate_similarity_of_copies_is_one_and_needs_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = {"a": [1.0, 0.0], "b": [0.0, 1.0]}
-    monkeypatch.setattr(featurize, "embed", lambda texts, model: np.array([vectors[text] for text in texts]))
+    monkeypatch.setattr(featurize, "embed", lambda texts, *_: np.array([vectors[text] for text in texts]))
     rows = [("Black", "man", "a")] * 3 + [("White", "man", "a"), ("White", "man", "b")]
     made = run(generations(rows))
     assert made.tables["similarity"]["mean_cosine"].isna().all()
