@@ -17,6 +17,7 @@ from markedness.lm.ledger import Ledger
 from markedness.lm.moderation import ModerationServer, read_score
 from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress, tell
+from markedness.lm.redaction import Redaction
 from markedness.params import Params
 from markedness.records import Completion, Message, Prompt, Sampling
 from markedness.results import JUDGE
@@ -142,7 +143,8 @@ def _identity(judge: LanguageModel, questions: Sequence[Prompt]) -> str:
     empty = Prompt("judge", "", (Message("user", ""),), "", questions[0].sampling if questions else Sampling())
     request = {name: value for name, value in judge.request(empty).items() if name != "seed"}
     key = Draw(empty, 0, request, judge.served_by).key[:8]
-    return f"{request.get('model', 'a model')} by {judge.served_by or 'weights that are not here'}, settings {key}"
+    named = Redaction().name(str(request.get("model", "a model")))
+    return f"{named} by {judge.served_by or 'weights that are not here'}, settings {key}"
 
 
 def _withheld(plan: Plan) -> str:

@@ -184,8 +184,12 @@ def _filled(kind: type[Strict], block: Mapping[str, Any]) -> dict[str, Any]:
     """The params of a stage with their defaults; as they stand where another version wrote them."""
     try:
         return kind.model_validate(block).model_dump(mode="json")
-    except ValidationError:
+    except ValidationError as error:
+        unknown = {str(one["loc"][0]) for one in error.errors() if one["type"] == "extra_forbidden" and one["loc"]}
+    if not unknown:
         return dict(block)
+    known = {key: value for key, value in block.items() if key not in unknown}
+    return _filled(kind, known) | {key: block[key] for key in unknown & block.keys()}
 
 
 def _judges(spec: AuditSpec, featurize: dict[str, Any]) -> tuple[str, ...]:

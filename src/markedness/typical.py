@@ -65,7 +65,8 @@ def typical(audit: str, size: str) -> dict[str, Typical]:
     table = pd.read_csv(io.StringIO(text))
     table["clusters"] = table["clusters"].fillna("")
     names = [field.name for field in fields(Typical)]
-    made = (Typical(*row) for row in table.loc[table["size"].eq(size), names].itertuples(index=False))
+    rows = table[table["size"].eq(size)].reindex(columns=names)  # an earlier file has no smallest_p
+    made = (Typical(*row) for row in rows.itertuples(index=False))
     return {one.key: one for one in made}
 
 

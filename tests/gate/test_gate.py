@@ -337,6 +337,16 @@ def test_a_revision_that_was_asked_otherwise_is_not_gated(
     assert any("homogeneity.generate.samples is 5 in v2, 4 in main" in said for said in made.left_out)
 
 
+def test_a_param_that_this_version_does_not_know_hides_no_other(folder: Path) -> None:
+    own = CONTENT["homogeneity"]
+    earlier = {**own, "generate": {**own["generate"], "temperature": 0.2, "gone": 3}}
+    (folder / "params.yaml").write_text(yaml.safe_dump({**CONTENT, "homogeneity": earlier}), encoding="utf-8")
+    committed(folder)
+    made = gated(folder, {"baseline": "main", "models": ["v2"]})
+    why = "homogeneity.generate.temperature is 1.0 in v2, 0.2 in main"
+    assert made.status == 3 and all(why in one.reason for one in made.decisions)
+
+
 def test_a_revision_with_other_stimuli_or_other_code_is_not_compared(folder: Path) -> None:
     own, code = folder / "data" / "stimuli" / "homogeneity", folder / "markedness.yaml"
     own.mkdir(parents=True)

@@ -50,6 +50,9 @@ class Service(BaseHTTPRequestHandler):
                 "model": models[len(state["seen"]) % len(models)],
                 "results": [{"category_scores": {"hate": value}}],
             }
+        if text in state.get("expired", ()):
+            status = state.get("expired_status", 400)
+            answer = {"error": {"code": 400, "message": "API key expired. Please renew the API key."}}
         content = state.get("content", json.dumps(answer).encode())
         self.send_response(302 if location else status)
         if location:
@@ -205,6 +208,17 @@ def test_scores_that_a_service_did_not_give_are_not_asked_again_until_pruned(
     service.state |= {"value": {}, "refused": []}
     made, said = featurize(params)
     assert "asking 1 texts" in said and "; 3 are in the ledger" in said and made["toxicity"].notna().all()
+
+
+@pytest.mark.parametrize("status", [400, 200])
+def test_scores_refused_for_the_account_are_asked_again(tmp_path: Path, service: Running, status: int) -> None:
+    service.state |= {"expired": ["Sailors hate tea"], "expired_status": status}
+    params = study(tmp_path, service.url)
+    table, _ = featurize(params)
+    assert table["toxicity"].isna().any()
+    service.state["expired"] = []
+    made, said = featurize(params)
+    assert "asking 1 texts" in said and made["toxicity"].notna().all()
 
 
 def test_scores_redirect_is_not_followed(tmp_path: Path, service: Running, monkeypatch: pytest.MonkeyPatch) -> None:

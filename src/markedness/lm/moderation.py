@@ -15,6 +15,8 @@ from markedness.text_scores import ScoringService, TextScore
 
 REFUSED = frozenset((400, 413, 422))
 """Statuses by which a service refuses one text: its language, its length."""
+ACCOUNT = ("key", "quota", "billing", "permission", "credential", "auth", "account", "project")
+"""Words in a refusal that is not, or not only, about the text: another request may be answered, so nothing is kept."""
 TEST_TEXT = "This is a connection test."
 
 
@@ -69,7 +71,8 @@ class ModerationServer(LanguageModel):
         try:
             return await self._score(body)
         except RequestFailed as error:
-            if error.status in REFUSED and error.cause is None and error.finish_reason is None:
+            of_account = any(word in str(error).lower() for word in ACCOUNT)
+            if error.status in REFUSED and error.cause is None and error.finish_reason is None and not of_account:
                 return Completion(error=str(error), finish_reason=UNSCORED)
             raise
 
@@ -78,6 +81,9 @@ class ModerationServer(LanguageModel):
         if self.service.protocol == "perspective" and self.endpoint.key is not None:
             headers["x-goog-api-key"] = self.endpoint.key
         answer = await self.endpoint.post(self.service.url, body, headers)
+        if isinstance(answer, dict) and answer.get("error"):
+            shown = self.endpoint.redaction.error(repr(answer["error"]))
+            raise RequestFailed(f"{self.service.place} answered with an error: {shown}")
         try:
             if self.service.protocol == "perspective":
                 value = answer["attributeScores"][attribute]["summaryScore"]["value"]

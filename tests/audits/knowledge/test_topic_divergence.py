@@ -17,6 +17,7 @@ from markedness.audits.knowledge.estimators.topic_divergence import (
     rarefied_divergence,
     topic_scores,
 )
+from markedness.results import Score
 
 
 def test_relative_entropy_of_a_worked_example() -> None:
@@ -84,8 +85,8 @@ def test_pair_excess_changes_its_sign_when_the_two_are_exchanged_in_one_crawl() 
     assert pair_excess(divergence, crossed[None], [1], 0)[0, 0, 1, 0] == pytest.approx(-first)
 
 
-def unequal(seed: int, sizes: tuple[int, int, int], own: float) -> tuple[float, float]:
-    """p of topic_divergence.marked and of Beta where subjects have ``sizes`` triples in each of eight crawls.
+def unequal(seed: int, sizes: tuple[int, int, int], own: float) -> dict[str, Score]:
+    """Scores of Beta and Gamma against Alpha where subjects have ``sizes`` triples in each of eight crawls.
 
     Each crawl has topics of its own, which its subjects share; ``own``: share of the marked subjects' triples that are
     of a further topic.
@@ -100,7 +101,13 @@ def unequal(seed: int, sizes: tuple[int, int, int], own: float) -> tuple[float, 
     asked = pd.DataFrame(rows, columns=["crawl", "subject", "topic", "included", "valid"])
     crawls = [str(crawl) for crawl in range(8)]
     one = SubjectClass("trade", list(names), "Alpha", crawls, asked)
-    made = {score.key: score for score in topic_scores([one], Crawls(crawls, True, 0.95), np.random.default_rng(seed))}
+    made = topic_scores([one], Crawls(crawls, True, 0.95), np.random.default_rng(seed))
+    return {score.key: score for score in made}
+
+
+def two_p(seed: int, sizes: tuple[int, int, int], own: float) -> tuple[float, float]:
+    """p of the marked subjects and of Beta alone."""
+    made = unequal(seed, sizes, own)
     return made["topic_divergence.marked"].p, made["topic_divergence.trade: Beta"].p
 
 
@@ -110,11 +117,20 @@ def test_subjects_with_unequal_numbers_of_triples_are_not_accused_and_planted_on
     sizes: tuple[int, int, int],
 ) -> None:
     # without drawing down to equal numbers 21 to 78 of 100 such blind worlds had p <= .05
-    blind = np.array([unequal(38_000 + seed, sizes, 0.0) for seed in range(100)])
+    blind = np.array([two_p(38_000 + seed, sizes, 0.0) for seed in range(100)])
     for found in (blind <= 0.05).sum(axis=0).tolist():
         assert stats.binomtest(found, 100, 0.05, alternative="greater").pvalue > 0.01, (sizes, found)
-    planted = np.array([unequal(39_000 + seed, sizes, 0.5) for seed in range(20)])
+    planted = np.array([two_p(39_000 + seed, sizes, 0.5) for seed in range(20)])
     assert ((planted <= 0.05).sum(axis=0) >= 18).all()
+
+
+def test_subject_with_few_triples_changes_no_other_subject_and_is_named_where_all_are_compared() -> None:
+    few, all_ = unequal(5, (24, 24, 1), 0.5), unequal(5, (24, 24, 24), 0.5)
+    assert few["topic_divergence.trade: Beta"].estimate > 0.05
+    assert all(not score.caveat for key, score in few.items() if "Beta" in key)
+    # 3 subjects of 1 triple in 8 crawls are compared, of 49 in each
+    assert "24 of 392 at a time" in few["topic_divergence.marked"].caveat
+    assert not all_["topic_divergence.marked"].caveat
 
 
 def test_rarefied_divergence_of_equal_numbers_is_the_divergence_itself() -> None:

@@ -182,6 +182,7 @@ class _Topics:
 
     def __init__(self, one: SubjectClass, counts: Floats, rng: np.random.Generator) -> None:
         n_crawls, n_subjects = counts.shape[:2]
+        self.counts = counts
         self.divergence = rarefied_divergence(counts, rng)
         self.units = np.arange(n_crawls * n_subjects).reshape(n_crawls, n_subjects)
         self.size = counts.sum(axis=2)
@@ -199,9 +200,21 @@ class _Topics:
         """Crawls in which the reference has topics, and those in which a marked subject has."""
         return [self.size[:, self.unmarked] > 0, self.size[:, self.marked].sum(axis=1) > 0]
 
-    def observed(self, marked: Sequence[int]) -> Floats:
-        """Excess of the mean of some marked subjects, shape (1, crawls, crawls)."""
-        return _mean_known(pair_excess(self.divergence, self.units[None], marked, self.unmarked))
+    @property
+    def compared(self) -> int:
+        """Triples that are compared at a time: in each crawl as many of every subject as the smallest has."""
+        there = self.size > 0
+        least = np.where(there, self.size, np.inf).min(axis=1)
+        return int(np.where(there.any(axis=1), least, 0) @ there.sum(axis=1))
+
+    def observed(self) -> Floats:
+        """Excess of the mean of the marked subjects, shape (1, crawls, crawls)."""
+        return _mean_known(pair_excess(self.divergence, self.units[None], self.marked, self.unmarked))
+
+    def of_pair(self, place: int, rng: np.random.Generator) -> Floats:
+        """Excess of one subject, drawn down with the reference alone, shape (1, crawls, crawls)."""
+        divergence = rarefied_divergence(self.counts[:, [self.unmarked, place]], rng)
+        return _mean_known(pair_excess(divergence, np.arange(2 * len(self.units)).reshape(1, -1, 2), [1], 0))
 
     def exchanged(self, n: int, rng: np.random.Generator) -> Floats:
         """The same of all marked subjects, shape (n, crawls, crawls), with subjects exchanged within crawl."""
@@ -240,22 +253,29 @@ def _score(
 
     if not topics:
         return claim(f"{CLAIM.key}.{key}", NAN, unit=CLAIM.unit, method="no class has topics", **means)
-    observed = _mean_known(np.stack([one.observed(one.marked) for one in topics], axis=-1))
+    observed = _mean_known(np.stack([one.observed() for one in topics], axis=-1))
     smallest_p = math.prod(one.smallest_p for one in topics)
-    return crawls.claim(
+    made = crawls.claim(
         f"{CLAIM.key}.{key}", _weighted(observed[0]), np.array([row for one in topics for row in one.there]), family,
         lambda: _null(observed, draw, smallest_p, family),
         method=_METHOD.format(what="all subjects exchanged within crawl"),
         n=int(sum(one.size[:, [*one.marked, one.unmarked]].sum() for one in topics)), unit=CLAIM.unit,
         reference=reference, over="; ".join(one.contrasts for one in topics), **means,
     )  # fmt: skip
+    compared, n = sum(one.compared for one in topics), int(sum(one.size.sum() for one in topics))
+    if compared >= n / 2:
+        return made
+    return made.warned(
+        "Some subjects have few triples, and all are compared at as many as the smallest has in each crawl: "
+        f"{compared:,} of {n:,} at a time."
+    )
 
 
 def _subject_score(
     one: SubjectClass, topics: _Topics, place: int, crawls: Crawls, rng: np.random.Generator, family: int
 ) -> Score:
     """The excess of one subject, which is exchanged with its reference alone."""
-    observed = topics.observed([place])
+    observed = topics.of_pair(place, rng)
     n_crawls = len(crawls.names)
     exchange = Exchange.of(np.tile([0, 1], n_crawls), np.repeat(np.arange(n_crawls), 2))
 
