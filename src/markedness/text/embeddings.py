@@ -57,14 +57,15 @@ def embed(texts: Sequence[str], model: str = DEFAULT_MODEL, dtype: Dtype = "floa
     EmbeddingError
         When the model or the package that runs it is missing.
     """
+    files = _facts(Path(_path(model)))
     if not len(texts):
-        return np.empty((0, _encoder(model, dtype).get_embedding_dimension() or 0), dtype=np.float32)
+        return np.empty((0, _encoder(model, dtype, files).get_embedding_dimension() or 0), dtype=np.float32)
     # objects: an array of NumPy's own strings takes the room of the longest text for each of them
     unique, places = np.unique(np.array([str(text) for text in texts], dtype=object), return_inverse=True)
-    file = _cache_file(unique.tolist(), model, dtype)
+    file = _cache_file(unique.tolist(), files, dtype)
     vectors = _read(file, len(unique))
     if vectors is None:
-        vectors = _computed(unique.tolist(), _encoder(model, dtype))
+        vectors = _computed(unique.tolist(), _encoder(model, dtype, files))
         _write(file, vectors)
     return vectors[places]
 
@@ -119,14 +120,23 @@ def embedding_cache(folder: Path) -> Iterator[None]:
         _folder.reset(token)
 
 
-def _cache_file(texts: Iterable[str], model: str, dtype: Dtype) -> Path | None:
+Facts = tuple[tuple[str, int, int, int], ...]
+"""Path, size, time and number of each file of a model."""
+
+
+def _facts(place: Path) -> Facts:
+    """Of the files of a folder; none of a model that is no folder."""
+    inside = sorted(place.resolve().rglob("*")) if place.is_dir() else []
+    stats = ((path, path.stat()) for path in inside if path.is_file())
+    return tuple((str(path), one.st_size, one.st_mtime_ns, one.st_ino) for path, one in stats)
+
+
+def _cache_file(texts: Iterable[str], files: Facts, dtype: Dtype) -> Path | None:
     """None without a cache, and for a model that is no folder."""
-    folder, place = _folder.get(), Path(_path(model))
-    if folder is None or not place.is_dir():
+    folder = _folder.get()
+    if folder is None or not files:
         return None
-    files = sorted(path for path in place.rglob("*") if path.is_file())
-    facts = [(str(path), path.stat().st_size, path.stat().st_mtime_ns, path.stat().st_ino) for path in files]
-    name = hashlib.blake2b(_content(tuple(facts)), digest_size=20)
+    name = hashlib.blake2b(_content(files), digest_size=20)
     for part in (dtype, *map(_version, _PACKAGES), *texts):
         content = part.encode("utf-8", "surrogatepass")
         name.update(len(content).to_bytes(8, "big") + content)
@@ -141,8 +151,8 @@ def _version(package: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _content(files: tuple[tuple[str, int, int, int], ...]) -> bytes:
-    """Hash of the content of files, by path, size, time and number."""
+def _content(files: Facts) -> bytes:
+    """Hash of the content of files."""
     whole = hashlib.sha256()
     for path, *_ in files:
         with Path(path).open("rb") as file:
@@ -190,7 +200,8 @@ def _path(model: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def _encoder(model: str, dtype: Dtype) -> SentenceTransformer:
+def _encoder(model: str, dtype: Dtype, files: Facts) -> SentenceTransformer:
+    """Loaded again where a process has another model at the same path: ``files`` tell."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
