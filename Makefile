@@ -24,6 +24,7 @@ help:  ## what there is
 repro: export MARKEDNESS_WARM := 1
 repro: $(INSTALLED)  ## the whole experiment: install, embedded model, pipeline, report
 	markedness model prepare
+	python scripts/controls_beside.py
 	dvc repro
 	@echo
 	@echo "Report:  $(CURDIR)/reports/index.html"

@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def compare(url: str, folder: Path, options: argparse.Namespace) -> None:
-    block = max(1, min(2_500, options.requests // 2))
+    block = max(1, min(10_000, options.requests // 2))  # a study begins with 16 in flight, once, not every few seconds
     asyncio.run(bare(url, 0, 200, 16))  # imports and first connections
     bare_wall = bare_cpu = whole_wall = whole_cpu = 0.0
     samples: list[tuple[int, float]] = []

@@ -1,4 +1,4 @@
-"""Experiments of a study pay for every answer once, and each is one MLflow run per model."""
+"""Experiments, and stages side by side, pay for every answer once; each experiment is one MLflow run per model."""
 
 from __future__ import annotations
 
@@ -41,6 +41,29 @@ def test_larger_samples_as_experiments_ask_each_answer_once_and_are_one_run_each
         commit = run["git.commit"]
         known = subprocess.run(["git", "cat-file", "-e", f"{commit}^{{commit}}"], cwd=study.folder, check=False)
         assert known.returncode == 0, commit
+
+
+def test_controls_run_beside_the_models_leave_nothing_of_both_to_run_and_say_which_failed(tmp_path: Path) -> None:
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    params["models"] = {
+        "my-model": {"backend": "openai", "model": "test-model"},
+        "control": {"backend": "scripted", "rule": "none"},
+    }
+    with Server() as server:
+        content = {**small(params, server.url), "run": ["my-model", "control"]}
+        study = Study.create(tmp_path / "study", content, {"OPENAI_API_KEY": "sk-of-the-reader"})
+        study.sh("python scripts/controls_beside.py")
+        assert sum(server.answered.values()) == 4 * 4  # groups, samples
+        said = study.sh("dvc repro")
+        for stage in ("generate", "clean", "featurize", "evaluate"):
+            for model in ("my-model", "control"):
+                assert f"Stage '{stage}@personas-{model}' didn't change, skipping" in said
+        assert "Running stage 'compare'" in said
+        assert sum(server.answered.values()) == 4 * 4
+        content["models"]["my-model"]["base_url"] = "http://127.0.0.1:9/v1"  # nobody listens
+        study.write(content)
+        said = study.sh("! python scripts/controls_beside.py")
+        assert "failed to reproduce 'generate@personas-my-model'" in said
 
 
 def parents(folder: Path) -> list[dict[str, str]]:

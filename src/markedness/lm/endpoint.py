@@ -116,9 +116,10 @@ class Endpoint:
         from httpx2 import Response
 
         client = self.client  # made outside the time limit: it takes a second at first
+        whole = path if "://" in path else self.url + path  # a path would be joined to the client's URL at each request
         async with self.attempt(self.timeout):
             response = await client.post(
-                path,
+                whole,
                 cast_to=Response,
                 content=orjson.dumps(body),
                 options={"headers": {"Content-Type": "application/json", **(headers or {})}},

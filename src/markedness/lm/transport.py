@@ -36,6 +36,9 @@ class GuardedClient(DefaultAioHttpClient):
         try:
             if response.is_redirect:
                 raise RequestFailed(_redirected(response), cause="redirect")
+            if _says_small(response):
+                await response.aread()
+                return response
             content = await _content(response)
         finally:
             await response.aclose()
@@ -46,6 +49,14 @@ class GuardedClient(DefaultAioHttpClient):
         )  # fmt: skip
         await read.aread()
         return read
+
+
+def _says_small(response: Response) -> bool:
+    """Whether the headers bound what can come: a length within the limit, of bytes that nothing expands."""
+    headers = response.headers
+    length = headers.get("content-length", "")
+    plain = "content-encoding" not in headers and "transfer-encoding" not in headers
+    return plain and length.isdecimal() and length.isascii() and len(length) < 12 and int(length) <= LARGEST_ANSWER
 
 
 async def _content(response: Response) -> bytes:

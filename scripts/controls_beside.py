@@ -1,0 +1,39 @@
+"""Run the stages of the controls beside those of the models, as two `dvc repro` at a time.
+
+`dvc repro` runs one stage after another, and a model that answers on this machine, or over a network, leaves the other
+cores idle. Both runs share DVC's lock and wait for it. `make repro` runs a plain `dvc repro` after this, for the stages
+that see all models. The exit status is that of the run that failed.
+
+    python scripts/controls_beside.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+
+from markedness.params import load
+
+DVC = ("dvc", "--wait-for-lock", "repro")
+
+
+def instances(audits: Iterable[str], models: Iterable[str]) -> list[str]:
+    """The last stage of each audit and model, as DVC names the instances of a matrix."""
+    return [f"evaluate@{audit}-{model}" for model in models for audit in audits]
+
+
+def main() -> int:
+    params = load()
+    models = [name for name in params.run if name not in params.controls]
+    if not models or not params.controls:
+        return 0
+    if failed := subprocess.run((*DVC, "settings")).returncode:
+        return failed
+    beside = subprocess.Popen((*DVC, *instances(params.audits, sorted(params.controls))), stdout=subprocess.DEVNULL)
+    first = subprocess.run((*DVC, *instances(params.audits, models)))
+    return first.returncode or beside.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
