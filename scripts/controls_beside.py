@@ -13,17 +13,20 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
+from markedness.audits import STAGES
 from markedness.params import load
 
-DVC = ("dvc", "--wait-for-lock", "repro")
+DVC = ("dvc", "--wait-for-lock", "repro", "--single-item")
+"""Without the stage `settings`, which both runs would look at and lock."""
 
 
 def instances(audits: Iterable[str], models: Iterable[str]) -> list[str]:
-    """The last stage of each audit and model, as DVC names the instances of a matrix."""
-    return [f"evaluate@{audit}-{model}" for model in models for audit in audits]
+    """All stages of each audit and model, in their order, as DVC names the instances of a matrix."""
+    return [f"{stage}@{audit}-{model}" for model in models for audit in audits for stage in STAGES]
 
 
 def main() -> int:
+    """Run both, where there are both; exit status 0 where all stages went well."""
     params = load()
     models = [name for name in params.run if name not in params.controls]
     if not models or not params.controls:
