@@ -34,7 +34,7 @@ def study(folder: Path, audit: str, size: str, url: str) -> params_file.Params:
     """The params of a study of one audit and one model."""
     model: dict[str, object] = {"backend": "scripted", "rule": "planted"}
     if url:
-        model = {"backend": "openai", "model": "toy", "base_url": url, "concurrency": IN_FLIGHT}
+        model = {"backend": "openai", "model": "toy", "base_url": url, "concurrency": IN_FLIGHT, "top_logprobs": 20}
     content = {"audits": [audit], "run": ["model"], "models": {"model": model}, "size": size, "seed": 2026}
     (folder / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     return params_file.load(folder / "params.yaml")
