@@ -139,9 +139,11 @@ def _identity(judge: LanguageModel, questions: Sequence[Prompt]) -> str:
     """Who judges, whatever its key in params.yaml: model, server or weights, and the key of an empty question.
 
     That key of the ledger is another one with any setting that is sent. A seed is none: a judge is not drawn from.
+    Nor is the name that a server has for the longest answer.
     """
     empty = Prompt("judge", "", (Message("user", ""),), "", questions[0].sampling if questions else Sampling())
-    request = {name: value for name, value in judge.request(empty).items() if name != "seed"}
+    sent = {name: value for name, value in judge.request(empty).items() if name != "seed"}
+    request = {"max_tokens" if name == "max_completion_tokens" else name: value for name, value in sent.items()}
     key = Draw(empty, 0, request, judge.served_by).key[:8]
     named = Redaction().name(str(request.get("model", "a model")))
     return f"{named} by {judge.served_by or 'weights that are not here'}, settings {key}"

@@ -139,7 +139,8 @@ def test_another_judge_under_the_same_key_is_not_compared_with_the_first(
 ) -> None:
     server.served_model = "local"  # what it reports says nothing
     tables = []
-    for folder, config in (("a", {}), ("again", {"timeout": 9}), ("b", edit)):
+    same_judge = {"timeout": 9, "max_tokens_parameter": "max_completion_tokens"}
+    for folder, config in (("a", {}), ("again", same_judge), ("b", edit)):
         params = study(tmp_path / folder, server, **config)
         tables.append({"triples": featurize(params)[0]})
     spec, block = audits.spec("knowledge"), params.stage("knowledge", "evaluate", "m")
