@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from hashlib import sha256
 from itertools import chain
@@ -80,7 +80,13 @@ class Revision:
         content = self._read((Store(Path()).results(audit, model) / "metrics.json").as_posix())
         if content is None:
             return None
-        return {key: math.nan if value is None else float(value) for key, value in json.loads(content).items()}
+        try:
+            return {key: math.nan if value is None else float(value) for key, value in json.loads(content).items()}
+        except (ValueError, TypeError, AttributeError) as error:
+            place = f"metrics.json of {audit} {model} at '{self.name}'"
+            raise RevisionError(
+                f"{place} is no mapping of names to numbers; the results of that revision are damaged"
+            ) from error
 
     def features(self, audit: str, model: str) -> Features | Unsupported | None:
         """The features; None where the revision or the cache has none."""
@@ -89,11 +95,29 @@ class Revision:
         files = {name: content for name in names if (content := self._read(f"{folder}/{name}")) is not None}
         return features_of(files, f"{self.name}: {folder}") if names and len(files) == len(names) else None
 
-    def mapping(self, file: str) -> dict[str, Any]:
-        """A YAML file as it stands there; {} where there is none, RevisionError where it is something else."""
+    def section(self, file: str, *path: str) -> dict[str, Any]:
+        """A mapping in a YAML file, by its path; {} where a key of the path is left out or null.
+
+        Raises
+        ------
+        RevisionError
+            Where the file, or what stands at a key of the path, is something else, or the revision has no such params.
+        """
+        content = self._parsed(file)
+        for depth, key in enumerate(path, start=1):
+            content = {} if content.get(key) is None else content[key]
+            if not isinstance(content, dict):
+                place = f"{'.'.join(path[:depth])} of {file} at '{self.name}'"
+                raise RevisionError(f"{place} is no mapping, so that what was made with it cannot be compared")
+        return content
+
+    def _parsed(self, file: str) -> dict[str, Any]:
+        held = self._read(file)
+        if held is None and file != CODE:  # which only a study that was made by init has
+            raise RevisionError(f"'{self.name}' has no {file}, so that it is not known how its models were asked")
         try:
-            content = yaml.safe_load(self._read(file) or b"{}")
-        except yaml.YAMLError:
+            content = yaml.safe_load(held or b"{}")
+        except (yaml.YAMLError, ValueError):  # ValueError: a date that no calendar has
             content = None
         if not isinstance(content, dict):
             raise RevisionError(
@@ -112,24 +136,22 @@ class Revision:
             return {}
 
     def asked(self, spec: AuditSpec, file: str, model: str) -> Asked:
-        """What a model was asked, by the params file of the revision; as it stands where another version wrote it."""
-        params = self.mapping(file)
-        block, _, _ = sized(spec.name, dict(params.get(spec.name) or {}), params.get("size"), spec)
+        """What a model was asked, by the params file of the revision; as it stands where another version wrote it.
+
+        RevisionError where that file cannot be read; see `section`.
+        """
+        audit = {**self.section(file, spec.name), "generate": self.section(file, spec.name, "generate")}
+        block, _, _ = sized(spec.name, audit, self.section(file).get("size"), spec)
         kind = spec.params("generate")
         axes = {"axes": block["axes"]} if block.get("axes") and "axes" in kind.model_fields else {}
-        generate = _filled(kind, {**(block.get("generate") or {}), **axes})
-        config = self.block(file, model)
-        if own := (config.get("generate") or {}).get(spec.name):
+        generate = _filled(kind, {**block["generate"], **axes})
+        config = self.section(file, "models", model)
+        if own := self.section(file, "models", model, "generate", spec.name):
             generate = _filled(kind, filled(own, generate, kind))
         try:
             return Asked.of(spec, generate, backend(str(config.get("backend"))).config.model_validate(config))
         except (ValidationError, SpecError):
             return Asked.of(spec, generate, config)
-
-    def block(self, file: str, model: str) -> dict[str, Any]:
-        """A model's block of the params file, as it stands; {} where it has none."""
-        found = (self.mapping(file).get("models") or {}).get(model)
-        return dict(found) if isinstance(found, dict) else {}
 
     def digest(self, audit: str, model: str) -> str:
         """Of the files of the features, whatever the revision is called; of nothing where there are none."""
@@ -153,28 +175,42 @@ class Revision:
             return None
 
 
+def asked_of(sides: Sequence[Revision], audit: str, file: str, model: str) -> tuple[dict[str, Asked], str]:
+    """Name of a revision -> what the model was asked there; nothing, and why, where params cannot be read."""
+    try:
+        return {side.name: side.asked(audits.spec(audit), file, model) for side in sides}, ""
+    except RevisionError as error:
+        return {}, str(error)
+
+
 def measured_otherwise(spec: AuditSpec, file: str, first: Revision, second: Revision) -> str:
-    """Why the features of two revisions cannot be compared: params, stimuli or code that differ; "" where none does."""
+    """Why the features of two revisions cannot be compared; "" where params, stimuli and code are read and alike."""
+    try:
+        return _measured_otherwise(spec, file, first, second)
+    except RevisionError as error:
+        return str(error)
+
+
+def _measured_otherwise(spec: AuditSpec, file: str, first: Revision, second: Revision) -> str:
     between = f"differs between {first.name} and {second.name}"
-    made = []
-    for side in (first, second):
-        block = side.mapping(file).get(spec.name)
-        made.append({stage: _filled(spec.params(stage), (block or {}).get(stage) or {}) for stage in MEASURING})
+    made = [
+        {stage: _filled(spec.params(stage), side.section(file, spec.name, stage)) for stage in MEASURING}
+        for side in (first, second)
+    ]
     for stage in MEASURING:
         a, b = made[0][stage], made[1][stage]
         if key := next(chain(differences(a, b), differences(b, a)), ""):
             return f"measured otherwise: {spec.name}.{stage}.{key} {between}; make both by the same params"
     for judge in _judges(spec, made[0]["featurize"]):
-        a, b = ({k: v for k, v in side.block(file, judge).items() if k in WHO or k not in NOT_ASKED}
+        a, b = ({k: v for k, v in side.section(file, "models", judge).items() if k in WHO or k not in NOT_ASKED}
                 for side in (first, second))  # fmt: skip
         if key := next(chain(differences(a, b), differences(b, a)), ""):
             return f"measured otherwise: models.{judge}.{key}, of the judge, {between}; make both by the same params"
     files, others = first.stimuli(spec.name), second.stimuli(spec.name)
     if files and others and (name := next((n for n in sorted({*files, *others}) if files.get(n) != others.get(n)), "")):
         return f"asked or measured otherwise: data/stimuli/{spec.name}/{name} {between}; make both by the same files"
-    codes = [side.mapping(CODE).get("stages") or {} for side in (first, second)]
     for stage in MEASURING:
-        one, other = ((code.get(stage) or {}).get(spec.name) for code in codes)
+        one, other = (side.section(CODE, "stages", stage).get(spec.name) for side in (first, second))
         if one and other and one != other:
             return f"measured otherwise: the code of {stage} {between} ({CODE}); make both by the same version"
     return ""
@@ -235,8 +271,9 @@ def compare(
                 if name in known or metrics[name] is not None:
                     held[name].add((audit, model))
             if len(known) == 2:
-                asked[audit] = {name: side.asked(audits.spec(audit), file, model) for name, side in sides.items()}
-                features[audit] = dict.fromkeys(known, Unsupported(why)) if (why := why_not(audit)) else known
+                asked[audit], unread = asked_of(list(sides.values()), audit, file, model)
+                why = why_not(audit) or unread
+                features[audit] = dict.fromkeys(known, Unsupported(why)) if why else known
             elif None not in metrics.values():
                 frames.append(_plain(audit, model, metrics))
         frames.append(differences_of(params, features, asked).assign(model=model))

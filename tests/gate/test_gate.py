@@ -16,7 +16,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from markedness import params, pipeline, stale, study, tracking
+from markedness import params, pipeline, revisions, stale, study, tracking
 from markedness.audits import STAGES
 from markedness.cli import app
 from markedness.files import StoreError
@@ -345,6 +345,40 @@ def test_a_param_that_this_version_does_not_know_hides_no_other(folder: Path) ->
     made = gated(folder, {"baseline": "main", "models": ["v2"]})
     why = "homogeneity.generate.temperature is 1.0 in v2, 0.2 in main"
     assert made.status == 3 and all(why in one.reason for one in made.decisions)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "why"),
+    [
+        (["homogeneity"], "params.yaml of 'main' is no mapping in YAML"),
+        ("made: 2020-13-45", "params.yaml of 'main' is no mapping in YAML"),
+        (CONTENT | {"homogeneity": {"featurize": "fast"}}, "homogeneity.featurize of params.yaml at 'main' is no"),
+        (CONTENT | {"homogeneity": {"generate": 3}}, "homogeneity.generate of params.yaml at 'main' is no mapping"),
+        ({**CONTENT, "models": ["v2"]}, "models of params.yaml at 'main' is no mapping"),
+        ({**CONTENT, "models": {"v2": {"backend": "scripted", "generate": [1]}}}, "models.v2.generate of params.yaml"),
+        (None, "'main' has no params.yaml, so that it is not known how its models were asked"),
+    ],
+)  # fmt: skip
+def test_a_revision_whose_params_cannot_be_read_is_said_and_others_are_compared(
+    folder: Path, earlier: object, why: str
+) -> None:
+    path = folder / "params.yaml"
+    content = path.read_text(encoding="utf-8")
+    path.write_text(earlier if isinstance(earlier, str) else yaml.safe_dump(earlier), encoding="utf-8")
+    committed(folder)
+    if earlier is None:
+        git(folder, "rm", "--cached", "params.yaml")
+        git(folder, "commit", "-m", "without params")
+    path.write_text(content, encoding="utf-8")
+    made = gated(folder, {"baseline": "main", "models": ["v2"]})
+    assert made.status == 3 and made.decisions and all(why in one.reason for one in made.decisions)
+    loaded = params.load(path)
+    said: list[str] = []
+    table = revisions.compare(loaded, "main", "workspace", say=said.append)
+    assert len(table) and table["note"].str.contains(why, regex=False).all() and table["difference"].isna().all()
+    git(folder, "add", "params.yaml")
+    git(folder, "commit", "-m", "second")
+    assert gated(folder, {"baseline": "main", "models": ["v2"]}).status == 0
 
 
 def test_a_revision_with_other_stimuli_or_other_code_is_not_compared(folder: Path) -> None:

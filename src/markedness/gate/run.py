@@ -20,7 +20,7 @@ from markedness.param_blocks import GateParams
 from markedness.params import Params, ParamsError
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import Score, VerdictKind, verdict
-from markedness.revisions import Revision, RevisionError, measured_otherwise
+from markedness.revisions import Revision, RevisionError, asked_of, measured_otherwise
 from markedness.stale import of_unknown_params, older, stale
 from markedness.store import Store
 from markedness.study import asked_now, comparison, features_or_reason
@@ -77,8 +77,8 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
     for audit in settings.audits or params.audits:
         for model in models:
             tables = {model: _features(store, audit, model), settings.baseline: before(audit, model)}
-            now, then = asked_now(params, audit, model), at_baseline(audit, model)
-            compared = comparison(params, audit, tables, asked={model: now, settings.baseline: then})
+            asked = {model: asked_now(params, audit, model), **at_baseline(audit, model)}
+            compared = comparison(params, audit, tables, asked=asked)
             margins, without = settings.margins.get(audit, {}), settings.without.get(audit, [])
             of_audit, sentences = pairs_of(compared, model, settings.baseline, margins, without)
             pairs += of_audit
@@ -170,15 +170,17 @@ def _features(store: Store, audit: str, model: str) -> Features:
     return features_or_reason(store, audit, model)
 
 
-def _baseline(params: Params, name: str) -> tuple[str, Callable[[str, str], Features], Callable[[str, str], Asked]]:
-    """What to call the baseline, (audit, candidate) -> its features, and what it was asked.
+def _baseline(
+    params: Params, name: str
+) -> tuple[str, Callable[[str, str], Features], Callable[[str, str], dict[str, Asked]]]:
+    """What to call the baseline, (audit, candidate) -> its features, and by its name what it was asked, if known.
 
     A key of models is another model; a revision is the candidate itself as it was.
     """
     if name in params.models:
         return (
             name, lambda audit, _: _features(Store(params.root), audit, name),
-            lambda audit, _: asked_now(params, audit, name),
+            lambda audit, _: {name: asked_now(params, audit, name)},
         )  # fmt: skip
     revision, now = Revision(params.root, name), Revision(params.root, "workspace")
     try:
@@ -193,15 +195,19 @@ def _baseline(params: Params, name: str) -> tuple[str, Callable[[str, str], Feat
     def otherwise(audit: str) -> str:
         return measured_otherwise(audits.spec(audit), params.path.name, revision, now)
 
+    @cache
+    def asked(audit: str, model: str) -> tuple[dict[str, Asked], str]:
+        return asked_of([revision], audit, params.path.name, model)
+
     def features(audit: str, model: str) -> Features:
         found = revision.features(audit, model)
         if found is None:
             return Unsupported(f"{name} has no features of {model}: run 'dvc fetch' or 'dvc pull', see 'dvc exp show'")
-        if why := otherwise(audit):
+        if why := otherwise(audit) or asked(audit, model)[1]:
             return Unsupported(why)
         return found if isinstance(found, Unsupported) else found.tables
 
-    return label, features, lambda audit, model: revision.asked(audits.spec(audit), params.path.name, model)
+    return label, features, lambda audit, model: asked(audit, model)[0]
 
 
 def pairs_of(
