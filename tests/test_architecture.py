@@ -98,6 +98,7 @@ FOLDERS = {"data", "results", "reports", "models"}
 # Modules that ask objects of other packages what they can do, where those packages have no type that says it.
 FOREIGN = {
     "files.py": "renameat2 of the C library",
+    "plugins.py": "the arguments of a rule of another package",
     "lm/database.py": "sqlite_errorcode of errors that SQLite did not raise",
     "lm/weights.py": "configurations of transformers",
     "lm/local_text.py": "models of transformers",

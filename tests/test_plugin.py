@@ -8,18 +8,24 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from markedness import audits
+from markedness.audits.base import AuditSpec
 from markedness.cli import app
 from markedness.lm.config import ServerModel
 from markedness.params import ParamsError
+from markedness.plugins import SpecError
+from markedness.records import Prompt
 from markedness.reporting.pages import Pages, lead
 from markedness.store import Store
 
@@ -73,6 +79,29 @@ def stages() -> str:
         stage["deps"] = [dep for dep in stage["deps"] if not dep.startswith(("src/", "data/stimuli", "data/corpora"))]
     content.pop("plots", None)
     return yaml.safe_dump(content, sort_keys=False)
+
+
+def spec_with(rule: object, patch: pytest.MonkeyPatch) -> AuditSpec:
+    """An audit of another package whose controls are this rule."""
+    for name, content in (("other_audit", {}), ("other_audit.controls", {"rule": rule})):
+        module = ModuleType(name)
+        vars(module).update(content)
+        patch.setitem(sys.modules, name, module)
+    return replace(audits.spec("homogeneity"), name="other", package="other_audit", rule_ref="controls:rule")
+
+
+def test_rule_of_an_earlier_signature_answers_without_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    prompt, rng = Prompt("p", "woman", completion="A coin shows"), np.random.default_rng(0)
+    for rule in (lambda name, strength: lambda *_: f"{name} {strength}", lambda *given: lambda *_: f"none {given[1]}"):
+        assert spec_with(rule, monkeypatch).rule("none", 0.5, 7)(prompt, rng) == "none 0.5"
+    seeded = spec_with(lambda name, strength=1.0, seed=0: lambda *_: f"{name} {strength} {seed}", monkeypatch)
+    assert seeded.rule("none", 0.5, 7)(prompt, rng) == "none 0.5 7"
+
+
+def test_rule_of_other_arguments_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = r"^audit 'other': other_audit.controls:rule takes \(name\), but is called with \(name, strength, seed\);"
+    with pytest.raises(SpecError, match=sentence):
+        _ = spec_with(lambda name: lambda *_: name, monkeypatch).rule
 
 
 @pytest.mark.slow

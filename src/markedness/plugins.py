@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
@@ -9,6 +11,7 @@ from typing import TypeVar
 from markedness.records import AuditError
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class SpecError(AuditError):
@@ -39,3 +42,33 @@ def loaded(kind: type[T], noun: str, name: str, points: dict[str, EntryPoint]) -
     if not isinstance(found, kind):
         raise SpecError(f"{noun} '{name}': {points[name].value} is not a {kind.__name__}")
     return found
+
+
+def taking(function: Callable[..., R], arguments: Sequence[str], fewest: int, place: str) -> Callable[..., R]:
+    """A function of another package as one of all these positional arguments; the last may be left out of it.
+
+    Parameters
+    ----------
+    fewest
+        With how many of the arguments it may do: an argument that a later version added is not passed to it.
+    place
+        What to call it where it takes neither.
+
+    Raises
+    ------
+    SpecError
+        When it can be called with none of these numbers of arguments.
+    """
+    signature = inspect.signature(function)
+    for number in range(len(arguments), fewest - 1, -1):
+        try:
+            signature.bind(*arguments[:number])
+        except TypeError:
+            continue
+        return function if number == len(arguments) else _of_first(function, number)
+    called = f"({', '.join(arguments)})"
+    raise SpecError(f"{place} takes {signature}, but is called with {called}; write these arguments")
+
+
+def _of_first(function: Callable[..., R], number: int) -> Callable[..., R]:
+    return lambda *given: function(*given[:number])

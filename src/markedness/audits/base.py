@@ -18,7 +18,7 @@ import pandas as pd
 import yaml
 
 from markedness.cards import Card
-from markedness.plugins import SpecError, loaded, registered
+from markedness.plugins import SpecError, loaded, registered, taking
 from markedness.records import (
     Columns,
     Completion,
@@ -151,7 +151,7 @@ class AuditSpec:
     params_refs: tuple[str, str, str, str] = ("generate:Params", "clean:Params", "featurize:Params", "evaluate:Params")
     """The Params of the four stages, in the order of `STAGES`."""
     rule_ref: str = "controls:rule"
-    """The scripted controls: (name, strength, seed of the study) -> (prompt, rng) -> answer."""
+    """The scripted controls: (name, strength, seed of the study) -> (prompt, rng) -> answer; seed may be left out."""
     complete_corpus_ref: str | None = None
     """Stimulus ids from the texts of a corpus."""
     scores_ref: str | None = None
@@ -242,8 +242,9 @@ class AuditSpec:
 
     @property
     def rule(self) -> Rule:
-        """The scripted controls."""
-        return cast(Rule, self._resolve(self.rule_ref))
+        """The scripted controls; SpecError where they take other arguments."""
+        place = f"audit '{self.name}': {self.package}.{self.rule_ref}"
+        return cast(Rule, taking(self._resolve(self.rule_ref), ("name", "strength", "seed"), 2, place))
 
     @property
     def complete_corpus(self) -> CompleteCorpus | None:
