@@ -28,6 +28,8 @@ NOT_ASKED = WHO | frozenset(
      "max_cost", "device", "batch_size", "workers", "max_tokens_parameter", "batch_api", "batch_requests", "batch_poll")
 )  # fmt: skip
 """Fields that change no question: a field that is not named here, also one of a backend of another package, does."""
+OTHERWISE = "asked otherwise, so that what differs may be the asking"
+"""What a comparison's note says of two sides whose questions or sampling differ."""
 SAMPLING = frozenset(one.name for one in fields(Sampling))
 _NAMED = 3
 _LONGEST = 40
@@ -92,7 +94,7 @@ def unlike(first: Asked, second: Asked, names: tuple[str, str]) -> Unlike:
     for path, a, b in _differing(*_of_both(first.settings, second.settings)):
         how.append(f"{'.'.join(path)} of the model is {_shown(a)} in {names[0]}, {_shown(b)} in {names[1]}")
     return Unlike(
-        f"asked otherwise, so that what differs may be the asking: {_listed(how)}; ask both alike" if how else "",
+        f"{OTHERWISE}: {_listed(how)}; ask both alike" if how else "",
         f"not asked the same amount: {_listed(much)}; what both were asked is compared" if much else "",
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pandas as pd
 import vl_convert
 
-from markedness.reporting.comparisons import gap_charts
+from markedness.asked import OTHERWISE
+from markedness.reporting.comparisons import charts, gap_charts, sentences
 
 
 def gaps(paradigm: str) -> pd.DataFrame:
@@ -46,3 +48,46 @@ def test_gap_charts_keep_controls_out_of_the_mean_and_name_every_sign() -> None:
 
 def test_gap_charts_without_gaps_are_none() -> None:
     assert gap_charts(gaps("names").assign(gap=float("nan"))) == {}
+
+
+def differing(*rows: tuple[str, str, float, str, str]) -> pd.DataFrame:
+    """model_a, model_b, adjusted p, correction, note."""
+    names = ["model_a", "model_b", "p_adjusted", "correction", "note"]
+    return pd.DataFrame(rows, columns=names).assign(
+        audit="personas",
+        score="s",
+        a=0.5,
+        b=0.25,
+        difference=0.25,
+        ci_low=0.0,
+        ci_high=0.5,
+        n_clusters=9,
+        method="sandwich",
+    )
+
+
+def test_sentences_count_each_family_by_its_own_correction() -> None:
+    """One of one pair of models, and one of two pairs with a control, differs."""
+    models, control = "Holm over 1 test: all pairs of models", "Holm over 2 tests: all pairs with a scripted control"
+    rows = [("a", "b", 0.01, models, ""), ("a", "c", 0.04, control, ""), ("b", "c", 0.5, control, "")]
+    way = "(sandwich, 9 clusters)."
+    assert sentences(differing(*rows)) == [
+        f"personas: 1 of 1 differences of headline scores are significant after {models} {way}",
+        f"personas: 1 of 2 differences of headline scores are significant after {control} {way}",
+    ]
+
+
+def test_sentences_name_the_pairs_of_a_note_and_count_those_that_they_leave_out() -> None:
+    pairs = [("a", name, 0.5, "Holm", "a caveat") for name in "bcdefg"]
+    assert sentences(differing(*pairs))[1] == (
+        "personas: a and b, a and c, a and d, a and e, and 2 further pairs: a caveat."
+    )
+    many = sentences(differing(*(("a", "b", math.nan, "Holm", f"reason {i:02}") for i in range(30))))
+    assert len(many) == 20 and many[-1] == "11 further sentences: see the notes of differences.csv."  # 19 + 11 = 30
+
+
+def test_chart_of_differences_marks_what_was_asked_otherwise() -> None:
+    table = differing(("a", "b", 0.01, "Holm", ""), ("a", "c", 0.01, "Holm", f"{OTHERWISE}: x; ask both alike"))
+    drawn = charts(table, pd.DataFrame(), pd.DataFrame(), pd.DataFrame())["differences_personas"].to_dict()
+    (rows,) = drawn["datasets"].values()
+    assert [row["verdict"] for row in rows] == ["differs", "differs, asked otherwise"]

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from tests.reporting.conftest import CARD
 
+from markedness.asked import OTHERWISE
 from markedness.lm.config import ScriptedModel
 from markedness.reporting import report
 from markedness.reporting.card import model_page
@@ -127,6 +128,24 @@ def test_index_links_every_card_and_shows_comparisons(pages: Pages) -> None:
     links = {attributes.get("href") for tag, attributes in elements.tags if tag == "a"}
     assert {"tiny.html", "control-none.html", "never-run.html", "tables/compare/differences.csv"} <= links
     assert "not run" in elements.text
+
+
+def test_index_says_how_many_pairs_were_asked_otherwise(pages: Pages) -> None:
+    path = pages.store.compared() / "differences.csv"
+    before = path.read_bytes()
+    plain = Elements(index_page(pages)).text
+    assert "asked the same" not in plain and "on what both were asked." in plain and "asked otherwise" not in plain
+    note = f"Half of the answers are missing. {OTHERWISE}: personas.generate.temperature is 1.0 in tiny, 0.2 in new"
+    rows = [
+        ("personas", "tiny", "control-none", ""),
+        ("personas", "tiny", "new", note),
+        ("personas", "tiny", "new", note),
+    ]
+    try:  # two pairs, one of which was asked otherwise
+        pd.DataFrame(rows, columns=["audit", "model_a", "model_b", "note"]).to_csv(path, index=False)
+        assert f"Of 2 pairs by audit, 1 was {OTHERWISE}." in Elements(index_page(pages)).text
+    finally:
+        path.write_bytes(before)
 
 
 def test_pages_name_the_level_of_the_intervals_of_each_audit(pages: Pages) -> None:

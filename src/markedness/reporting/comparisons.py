@@ -7,8 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from markedness.asked import OTHERWISE
 from markedness.cards import count
 from markedness.charts import estimates, interval, line_at
+from markedness.stats.inference import ALPHA
 
 
 def charts(
@@ -109,10 +111,17 @@ def _differences(rows: pd.DataFrame, audit: str) -> Any:
 
     rows = rows.assign(
         pair=rows["model_a"] + " minus " + rows["model_b"],
-        verdict=(rows["p_adjusted"] < 0.05).map({True: "differs", False: "no difference shown"}),
+        verdict=_differ(rows).map({True: "differs", False: "no difference shown"}),
     )
-    tooltip = ["score", "pair", "a", "b", "difference", "ci_low", "ci_high", "p_adjusted", "n_clusters"]
-    shown = alt.Scale(domain=["differs", "no difference shown"], range=["#D55E00", "#6E6E6E"])
+    otherwise = rows["note"].str.contains(OTHERWISE, regex=False)
+    rows.loc[otherwise, "verdict"] += ", asked otherwise"
+    tooltip = ["score", "pair", "a", "b", "difference", "ci_low", "ci_high", "p_adjusted", "n_clusters", "note"]
+    colors = {
+        "differs": "#D55E00", "no difference shown": "#6E6E6E",
+        "differs, asked otherwise": "#E69F00", "no difference shown, asked otherwise": "#BBBBBB",
+    }  # fmt: skip
+    colors = {name: color for name, color in colors.items() if otherwise.any() or "otherwise" not in name}
+    shown = alt.Scale(domain=list(colors), range=list(colors.values()))
     base = alt.Chart(rows).encode(
         y=alt.Y("pair:N", title=None, sort=None), color=alt.Color("verdict:N", title=None, scale=shown)
     )
@@ -174,20 +183,29 @@ def _effects(rows: pd.DataFrame) -> Any:
 
 
 def sentences(differences: pd.DataFrame, limit: int = 20) -> list[str]:
-    """What differs, in words; what could not be compared, and why."""
+    """What differs, in words; what could not be compared, and why; at most so many, the last counts the others."""
     found = []
     for audit, rows in differences.groupby("audit", sort=False):
-        tested = rows[rows["p_adjusted"].notna()]
-        told_apart = tested[tested["p_adjusted"] < 0.05]
-        if len(tested):
+        for correction, tested in rows[rows["p_adjusted"].notna()].groupby("correction", sort=False):
             ways = zip(tested["method"], tested["n_clusters"].astype(int).tolist(), strict=True)
             how = ", ".join(sorted({f"{method}, {count(n, 'cluster')}" for method, n in ways}))
             found.append(
-                f"{audit}: {len(told_apart)} of {len(tested)} differences of headline scores are significant after "
-                f"{rows['correction'].iloc[0]} ({how})."
+                f"{audit}: {int(_differ(tested).sum())} of {len(tested)} differences of headline scores are "
+                f"significant after {correction} ({how})."
             )
         for note, noted in rows[rows["note"].ne("")].groupby("note", sort=False):
-            pairs = ", ".join(sorted({f"{r.model_a} and {r.model_b}" for r in noted.itertuples()})[:4])
             untested = noted["p_adjusted"].isna().all()
-            found.append(f"{audit}: {pairs} are not compared: {note}." if untested else f"{audit}: {note}.")
-    return found[:limit]
+            found.append(f"{audit}: {_pairs(noted)}{' are not compared' if untested else ''}: {note}.")
+    more = len(found) - limit + 1
+    return [*found[: limit - 1], f"{more} further sentences: see the notes of differences.csv."] if more > 1 else found
+
+
+def _differ(rows: pd.DataFrame) -> pd.Series:
+    return rows["p_adjusted"].le(ALPHA)
+
+
+def _pairs(rows: pd.DataFrame, most: int = 4) -> str:
+    """The pairs of models of these rows; beyond so many the number of the others."""
+    pairs = sorted({f"{row.model_a} and {row.model_b}" for row in rows.itertuples()})
+    more = f", and {count(len(pairs) - most, 'further pair')}" if len(pairs) > most else ""
+    return ", ".join(pairs[:most]) + more

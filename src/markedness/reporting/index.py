@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from markedness.cards import label, words
+from markedness.asked import OTHERWISE
+from markedness.cards import count, label, words
 from markedness.reporting.answers import MARKS, direction, mark, model_answers
 from markedness.reporting.embed import embed, figure
 from markedness.reporting.pages import Pages, commit_of, facts, lead, levels, score_of
@@ -40,12 +41,14 @@ def index_page(pages: Pages) -> str:
 def _compared(pages: Pages, data: dict[str, str]) -> dict[str, Any] | None:
     """The tables and figures of results/compare."""
     folder = pages.store.compared()
-    tables, figures = [], []
+    tables, figures, otherwise = [], [], ""
     for path in sorted(folder.glob("*.csv"), key=lambda p: (p.stem != "differences", p.stem)):
         try:
             table = pd.read_csv(path, keep_default_na=False, na_values=[""])
         except pd.errors.EmptyDataError:
             continue
+        if path.stem == "differences" and "note" in table:
+            otherwise = _asked_otherwise(table)
         title = words(path.stem)
         tables.append(
             embed(f"compare-{path.stem}", title, path.stem, table, pages.table_rows, "tables/compare", None, data)
@@ -56,7 +59,16 @@ def _compared(pages: Pages, data: dict[str, str]) -> dict[str, Any] | None:
         figures.append(figure(f"compare-figure-{path.stem}", path.stem, spec, svg, None, data))
     notes = folder / "notes.json"
     sentences = json.loads(notes.read_text(encoding="utf-8")) if notes.exists() else []
-    return {"tables": tables, "figures": figures, "sentences": sentences} if tables or sentences else None
+    made = {"tables": tables, "figures": figures, "sentences": sentences, "otherwise": otherwise}
+    return made if tables or sentences else None
+
+
+def _asked_otherwise(differences: pd.DataFrame) -> str:
+    """How many pairs of models were asked otherwise, in a sentence; "" where none was."""
+    pairs = ["audit", "model_a", "model_b"]
+    noted = differences[differences["note"].fillna("").str.contains(OTHERWISE, regex=False)]
+    n, of = len(noted.drop_duplicates(pairs)), len(differences.drop_duplicates(pairs))
+    return f"Of {count(of, 'pair')} by audit, {n} {'was' if n == 1 else 'were'} {OTHERWISE}." if n else ""
 
 
 def literature_page(summary: pd.DataFrame, cells: pd.DataFrame, errata: pd.DataFrame) -> str:
