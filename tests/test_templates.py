@@ -14,7 +14,7 @@ from tests.test_doctor import lines, study, toy
 from markedness import audits
 from markedness.records import AuditError, Prompt
 from markedness.store import SHIPPED, Store
-from markedness.templates import check_template, fill
+from markedness.templates import check_template, fill, placeholders
 
 AUDITS = ("personas", "homogeneity", "guise", "knowledge", "annotation")
 LABELS = {"study": "group_labels"}
@@ -116,6 +116,50 @@ def test_params_check_says_that_a_template_cannot_be_filled(tmp_path: Path) -> N
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"personas": {}}), encoding="utf-8")
     code, output = lines(path, "params", "check")
     assert code == 2 and "knowledge: prompts.yaml: example: a brace is of no placeholder" in output, output
+
+
+@pytest.mark.parametrize(
+    ("template", "asked_as"),
+    [
+        ('{"a": {"b": 1}, "t": "{t}"}', '{"a": {"b": 1}, "t": "A {t} {{t}}"}'),
+        ("{'answer': '{t}'}", "{'answer': 'A {t} {{t}}'}"),
+        ("{t}: {{x}}, {{t}}, {{}}", "A {t} {{t}}: {x}, {t}, {}"),
+        ('{t} {{"a": {{"b": 1}}}}', 'A {t} {{t}} {"a": {"b": 1}}'),
+        ("{{{t}}} {{{{t}}}}", "{A {t} {{t}}} {{t}}"),
+        ("{t} :-}} and {{", "A {t} {{t}} :-} and {"),
+        ("{t} \\\\frac{{a}}{{b}}", "A {t} {{t}} \\\\frac{a}{b}"),
+        ('{"t": {t}}', '{"t": A {t} {{t}}}'),
+    ],
+)
+def test_literal_braces_of_json_and_doubled_ones_are_asked(template: str, asked_as: str) -> None:
+    """What a word holds, here "A {t} {{t}}", stays as it is."""
+    assert check_template(template, "here", ("t",)) == template
+    assert placeholders(template) == ["t"] and fill(template, {"t": "A {t} {{t}}"}) == asked_as
+
+
+@pytest.mark.parametrize(
+    ("template", "sentence"),
+    [
+        ("{t} {x}", "here: {x} would be asked as it stands; placeholders here: {t}; correct it, or double its"),
+        ("{t} { t }", "here: { t } would be asked as it stands"),
+        ("{t} {t.name}", "here: {t.name} would be asked as it stands"),
+        ("{t} {}", "here: {} would be asked as it stands"),
+        ("{{t}", "here: a brace is of no placeholder and has no partner"),
+        ("{t} }}}", "here: a brace is of no placeholder and has no partner"),
+        ("{{t}} alone", "here: {t} is missing, without which all would be asked the same"),
+    ],
+)  # fmt: skip
+def test_braces_that_may_be_a_mistake_are_refused(template: str, sentence: str) -> None:
+    with pytest.raises(AuditError, match=f"^{re.escape(sentence)}"):
+        check_template(template, "here", ("t",))
+
+
+def test_doubled_braces_are_asked_as_single_ones_where_nothing_is_filled_too(tmp_path: Path) -> None:
+    root = edited(tmp_path, "personas", PERSONAS, ("Imagine you are a bus", "Write {{x}} of a bus"))
+    assert all("Write {x} of a bus" in str(prompt.completion) for prompt in asked(root, "personas"))
+    root = edited(tmp_path, "homogeneity", "situation_cues.csv", ("[name]", "{{x}} [name]"))
+    assert any("{x}" in prompt.messages[1].content for prompt in asked(root, "homogeneity"))
+    assert not any("{{" in message.content for prompt in asked(root, "homogeneity") for message in prompt.messages)
 
 
 def test_template_with_json_and_texts_with_braces_stay_as_they_are() -> None:

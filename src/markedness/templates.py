@@ -1,19 +1,37 @@
-"""Templates of stimuli, which a user may edit: checked before anything is asked, filled in one pass."""
+"""Templates of stimuli, which a user may edit: checked before anything is asked, filled in one pass.
+
+A placeholder is a name in braces, {group}. Other braces are asked as they are written where they are balanced and hold
+more than a name, as in an object of JSON, nested or in single quotes. Doubled braces are asked as single ones, whatever
+they hold, as in format strings of Python: {{group}} is asked as {group}, a lone {{ as {.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, pairwise, zip_longest
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from markedness.records import AuditError, Prompt, Stimuli, Strict
 
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_JSON = re.compile(r'\{\s*"[^{}]*\}')
-"""An object of JSON that a prompt shows as an example."""
+_LITERAL = re.compile(r"""["':,;=\[\\]""")
+"""What braces hold that are no placeholder, and no misspelled one either."""
 T = TypeVar("T", bound=Strict)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A template, taken apart: texts with a placeholder after each but the last."""
+
+    texts: tuple[str, ...]
+    names: tuple[str, ...]
+    strange: str = ""
+    """The first braces that are neither a placeholder nor surely meant as they stand; "" where there are none."""
+    unbalanced: bool = False
 
 
 def read_stimuli(kind: type[T], stimuli: Stimuli, file: str, audit: str) -> T:
@@ -41,7 +59,8 @@ def check_template(
     place
         File and key, for messages.
     allowed
-        Names of placeholders, without braces. Other braces are refused, but for those of an object of JSON.
+        Names of placeholders, without braces. Other names in braces are refused, and braces without a partner, where
+        they are not doubled.
     required
         Those that must be in it; None: all.
 
@@ -52,25 +71,85 @@ def check_template(
     """
     if not isinstance(template, str):
         raise AuditError(f"{place} is {type(template).__name__}, not a text; write it as one, in quotes")
-    found = placeholders(template)
+    parts = _parsed(template)
     known = ", ".join(f"{{{name}}}" for name in allowed) or "none"
-    if strange := next((name for name in found if name not in allowed), None):
-        raise AuditError(f"{place}: {{{strange}}} would be asked as it stands; placeholders here: {known}; correct it")
-    if "{" in (rest := _JSON.sub("", _PLACEHOLDER.sub("", template))) or "}" in rest:
-        raise AuditError(f"{place}: a brace is of no placeholder; placeholders here: {known}; correct or remove it")
-    if missing := next((name for name in (allowed if required is None else required) if name not in found), None):
+    strange = next((f"{{{name}}}" for name in parts.names if name not in allowed), parts.strange)
+    if strange:
+        raise AuditError(
+            f"{place}: {strange} would be asked as it stands; placeholders here: {known}; correct it, or double its "
+            f"braces to have it asked so: {{{strange}}}"
+        )
+    if parts.unbalanced:
+        raise AuditError(
+            f"{place}: a brace is of no placeholder and has no partner; placeholders here: {known}; correct or remove "
+            "it, or double it to have it asked"
+        )
+    required = allowed if required is None else required
+    if missing := next((name for name in required if name not in parts.names), None):
         raise AuditError(f"{place}: {{{missing}}} is missing, without which all would be asked the same; write it in")
     return template
 
 
 def placeholders(template: str) -> list[str]:
-    """Names in braces, in their order."""
-    return _PLACEHOLDER.findall(template)
+    """Names in braces, in their order; none of doubled braces."""
+    return list(_parsed(template).names)
 
 
 def fill(template: str, words: Mapping[str, str]) -> str:
-    """The template with these placeholders filled; what a word holds is never filled again."""
-    return _PLACEHOLDER.sub(lambda found: words.get(found[1], found[0]), template)
+    """The template with these placeholders filled and doubled braces made single.
+
+    What a word holds is never filled again; a placeholder that has no word stays.
+    """
+    parts = _parsed(template)
+    filled = [words.get(name, f"{{{name}}}") for name in parts.names]
+    return "".join(chain.from_iterable(zip_longest(parts.texts, filled, fillvalue="")))
+
+
+@lru_cache(maxsize=1024)
+def _parsed(template: str) -> _Parts:
+    """A template, taken apart."""
+    partner, lone = _matched(template)
+    dropped: set[int] = set()
+    for first, second in pairwise(lone):
+        if second == first + 1 and template[first] == template[second] and first not in dropped:
+            dropped.add(second)
+    doubled = dropped | {place - 1 for place in dropped}
+    inner: set[int] = set()
+    names: list[tuple[int, int]] = []
+    strange = ""
+    for start in sorted(partner):
+        end = partner[start]
+        if start in inner:
+            continue
+        held = template[start + 1 : end]
+        if partner.get(start + 1) == end - 1:  # doubled
+            inner.add(start + 1)
+            dropped |= {start + 1, end - 1}
+        elif re.fullmatch(r"\w+", held):
+            names.append((start, end))
+        elif not _LITERAL.search(held):
+            strange = strange or template[start : end + 1]
+    texts, begin = [], 0
+    for start, end in [*names, (len(template), 0)]:
+        texts.append("".join(template[place] for place in range(begin, start) if place not in dropped))
+        begin = end + 1
+    found = tuple(template[start + 1 : end] for start, end in names)
+    return _Parts(tuple(texts), found, strange, any(place not in doubled for place in lone))
+
+
+def _matched(template: str) -> tuple[dict[int, int], list[int]]:
+    """Place of each opening brace -> that of the brace which closes it; and the places of braces without a partner."""
+    partner: dict[int, int] = {}
+    left: list[int] = []
+    lone: list[int] = []
+    for found in re.finditer(r"[{}]", template):
+        if found[0] == "{":
+            left.append(found.start())
+        elif left:
+            partner[left.pop()] = found.start()
+        else:
+            lone.append(found.start())
+    return partner, sorted(lone + left)
 
 
 def check_different(prompts: Iterable[Prompt], place: str) -> None:

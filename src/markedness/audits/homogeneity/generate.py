@@ -18,7 +18,7 @@ from markedness.audits.homogeneity import DEFAULT_AXES
 from markedness.audits.homogeneity.design.persons import Person, labelled_persons, named_persons
 from markedness.audits.homogeneity.design.study import FILE, Cue, Study, chosen_cues, read_study, word_limits
 from markedness.records import Axes, Message, Prompt, Sampling, Stimuli, Strict, check_phrases, group_name
-from markedness.templates import check_different
+from markedness.templates import check_different, fill
 
 
 class Params(Strict):
@@ -89,8 +89,8 @@ def _prompt(cue: Cue, person: Person, study: Study, params: Params) -> Prompt:
     return Prompt(
         prompt_id=cue.cue,
         group=group_name(person.values, params.axes),
-        messages=(Message("system", system), Message("user", study.fill(cue.prompt, person.words))),
-        completion=study.frame + study.fill(cue.completion, person.words),
+        messages=(Message("system", fill(system, {})), Message("user", study.fill(cue.prompt, person.words))),
+        completion=fill(study.frame, {}) + study.fill(cue.completion, person.words),
         sampling=Sampling(params.temperature, params.top_p, params.max_tokens, params.stop),
         samples=params.samples or study.samples,
         columns={

@@ -148,7 +148,7 @@ def _prompt(
         prompt_id=template.id,
         group=group,
         messages=(Message("user", text),),
-        completion=f"{asked.frame.rstrip()}\n\n{fill(asked.turn, {'text': text, 'reply': reply})}",
+        completion=f"{fill(asked.frame, {}).rstrip()}\n\n{fill(asked.turn, {'text': text, 'reply': reply})}",
         sampling=Sampling(params.temperature, params.top_p, params.max_tokens, params.stop),
         samples=params.samples,
         columns={"kind": template.kind, **fixed, "marked": ", ".join(marked)},

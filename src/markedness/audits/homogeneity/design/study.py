@@ -84,6 +84,7 @@ class Study(NamedTuple):
 
     def fill(self, template: str, words: Mapping[str, str]) -> str:
         """The template with its marks replaced by a person's words, in the wording of the study."""
+        template = fill(template, {})
         for mark, text in self.marks.items():
             template = template.replace(mark, fill(text, words))
         for old, new in self.wording.items():

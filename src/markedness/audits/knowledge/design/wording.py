@@ -103,14 +103,14 @@ class Wording(Strict):
         if arm not in ("both", "initial"):
             return f"{subject[:1].upper() if self.capitalise else subject[:1]}{subject[1:]} {predicate}"
         augmentation = self.initial_augmentation.get(axis, self.initial_augmentation["general"])
-        return f"{augmentation} {subject} {predicate}"
+        return f"{fill(augmentation, {})} {subject} {predicate}"
 
     def lines(self, shown: Sequence[Triple], last: str, arm: Arm) -> str:
         """Earlier triples and the line to complete (table 1)."""
         words = ({"subject": t.subject, "predicate": t.predicate, "object": t.object} for t in shown)
         examples = [fill(self.example, own) for own in words]
         text = "\n".join([*examples, last])
-        return f"{self.expansion_augmentation}\n\n{text}" if arm in ("both", "expansion") else text
+        return f"{fill(self.expansion_augmentation, {})}\n\n{text}" if arm in ("both", "expansion") else text
 
 
 def list_prompts(question: Question, plurals: Mapping[str, str], sampling: Sampling, samples: int) -> list[Prompt]:
