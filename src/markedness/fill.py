@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
-from markedness import ledgers
+from markedness import judges, ledgers
+from markedness.audits import spec
 from markedness.credentials import hide
 from markedness.generation import ask_rounds, forecast, say_counts
 from markedness.lm.base import ModelError
@@ -52,11 +54,21 @@ def fill(params: Params, models: Sequence[str] = (), audits: Sequence[str] = (),
 
 
 def forecasts(params: Params, models: Sequence[str], audits: Sequence[str], say: Report = tell) -> None:
-    """Report what `fill` would ask and what it would cost; nothing is asked or written."""
-    for asked in by_server(params, models, say).values():
-        for model in asked:
-            for audit in audits:
-                forecast(params, audit, model, say)
+    """Report what `fill` would ask, and featurize of services and judges afterwards, with costs; nothing is asked."""
+    queued = [model for queue in by_server(params, models, say).values() for model in queue]
+    for model in [*queued, *(one for one in models if one not in queued)]:
+        for audit in audits:
+            if model in queued:
+                asked = forecast(params, audit, model, say)
+            elif spec(audit).questions is None:
+                continue
+            else:
+                asked = forecast(params, audit, model, lambda _: None)
+            judges.forecast(params, audit, model, asked.known == asked.total, partial(_later, say))
+
+
+def _later(say: Report, sentence: str) -> None:
+    say(f"{sentence} (left to 'dvc repro')")
 
 
 def by_server(params: Params, models: Sequence[str], say: Report) -> dict[str, list[str]]:

@@ -22,7 +22,8 @@ def fill_command(
     """Ask several servers at a time for what the ledger lacks; dvc repro then asks nothing.
 
     Each server (host and port of base_url) is asked at its own pace, its models one after another. Only the ledger is
-    written. Models of other backends, and services that featurize asks for scores, are left to dvc repro.
+    written. Models of other backends, and services and judges that featurize asks for scores, are left to dvc repro;
+    --dry-run reports what they would be asked too.
     """
     from markedness.audits import AUDITS
     from markedness.params import ParamsError, load

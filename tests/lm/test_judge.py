@@ -104,11 +104,17 @@ def test_dry_run_and_plan_name_the_requests_to_judges_and_their_cost(tmp_path: P
         assert made.exit_code == 0, made.output
         return [line for line in made.output.splitlines() if "the judge judge" in line]
 
+    def fill_dry_run() -> list[str]:
+        made = CliRunner().invoke(app, ["fill", "--dry-run", "--params", str(params.path)])
+        assert made.exit_code == 0, made.output
+        return [line for line in made.output.splitlines() if "the judge judge" in line]
+
     # Four different triples, about each of which two judgments of at most 8 tokens are asked.
     judged = dry_run("m")
     assert len(judged) == 2 and not server.questions
     assert all("4 requests to the judge judge, 0 of them in the ledger, 4 to be asked" in line for line in judged)
     assert all(line.endswith("at most 32 out; cost at most 32.0000") for line in judged)
+    assert fill_dry_run() == [f"{line} (left to 'dvc repro')" for line in judged] and not server.questions
     featurize(params_file.load(params.path))
     assert all("4 of them in the ledger, 0 to be asked" in line and "cost 0" in line for line in dry_run("m"))
     content["models"]["new"] = {"backend": "scripted"}
@@ -121,6 +127,10 @@ def test_dry_run_and_plan_name_the_requests_to_judges_and_their_cost(tmp_path: P
     bound = "knowledge new: requests to the judge judge: not known before the answers exist: at most 80"
     assert [line.strip() for line in said].count(bound) == 2
     assert any(bound in line for line in dry_run("new"))
+    asked = {"backend": "openai", "base_url": server.url, "model": "asked-1"}
+    content |= {"run": ["asked"], "models": {**content["models"], "asked": asked}}
+    params.path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    assert fill_dry_run() == [f"{bound.replace('new', 'asked')} (left to 'dvc repro')"] * 2
 
 
 def test_judgments_of_a_pulled_slice_are_not_asked_for_again(tmp_path: Path, server: JudgeServer) -> None:
