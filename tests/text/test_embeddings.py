@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import tracemalloc
 from pathlib import Path
@@ -113,17 +114,30 @@ def test_embedding_cache_is_read_for_the_same_texts_model_and_dtype_alone(
     assert len(list(cache.iterdir())) == 2
 
 
-def test_embedding_cache_holds_so_many_files_and_does_without_a_folder(
+def test_embedding_cache_holds_so_many_bytes_and_does_without_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_word_vectors(tmp_path / "words", ["up"], np.array([[0.0, 2.0]]))
-    monkeypatch.setattr(embeddings, "_FILES", 3)
+    """A file has 8 bytes a text and a head of 128: of 1,000, 2,000, 3,000 and 4,000 texts 8, 16, 24 and 32 KiB."""
+    words, cache = tmp_path / "words", tmp_path / "cache"
+    save_word_vectors(words, ["up"], np.array([[0.0, 2.0]]))
+    monkeypatch.setattr(embeddings, "_BYTES", 60_000)
     (tmp_path / "file").write_text("", encoding="utf-8")
-    for folder in (tmp_path / "cache", tmp_path / "file"):
+
+    def kept(folder: Path, *thousands: int) -> list[int]:
+        """Thousands of texts of the files that are there after these calls; times of use are set, not waited for."""
         with embedding_cache(folder):
-            for number in range(1, 6):
-                assert embed(["up"] * number + [str(number)], str(tmp_path / "words")).shape == (number + 1, 2)
-    assert len(list((tmp_path / "cache").iterdir())) == 3
+            for n in thousands:
+                before = {path: path.stat().st_mtime_ns for path in cache.glob("*.npy")}
+                assert embed([f"up {place}" for place in range(n * 1000)], str(words)).shape == (n * 1000, 2)
+                for path in cache.glob("*.npy"):
+                    age = 0 if before.get(path) != path.stat().st_mtime_ns else 1_000_000_000
+                    os.utime(path, ns=(0, path.stat().st_mtime_ns - age))
+        return sorted(path.stat().st_size // 8000 for path in cache.glob("*"))
+
+    assert kept(cache, 1, 2, 3) == [1, 2, 3]  # 48 KiB
+    assert kept(cache, 1, 4) == [1, 4]  # 1 was used again: 4 and 1 fit, 3 and so 2, which is older, do not
+    assert kept(cache, 8) == [1, 4]  # fills it alone: not kept
+    assert kept(tmp_path / "file", 1) == [1, 4]
 
 
 def test_embed_by_word_vectors_gives_the_mean_of_the_words_whatever_the_length(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Literal
@@ -100,8 +101,10 @@ def _computed(texts: Sequence[str], encoder: SentenceTransformer) -> NDArray[np.
 
 
 _folder: ContextVar[Path | None] = ContextVar("_folder", default=None)
-_FILES = 100
-"""Most files of a cache; the least recently used are removed."""
+_BYTES = 2 * 1024**3
+"""Most bytes of a cache: 1.4 million vectors of the default model. The least recently used files are removed."""
+_BLOCK = 4096
+"""Bytes of a disk that the smallest file takes."""
 _PACKAGES = ("sentence-transformers", "transformers", "tokenizers", "torch")
 
 
@@ -174,8 +177,8 @@ def _read(file: Path | None, n: int) -> NDArray[np.float32] | None:
 
 
 def _write(file: Path | None, vectors: NDArray[np.float32]) -> None:
-    """Keep vectors; a cache that cannot be written is none."""
-    if file is None:
+    """Keep vectors; a cache that cannot be written is none, and vectors that would fill it alone are not kept."""
+    if file is None or vectors.nbytes + _BLOCK > _BYTES:
         return
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -185,9 +188,10 @@ def _write(file: Path | None, vectors: NDArray[np.float32]) -> None:
                 Path(part.name).replace(file)
             finally:
                 Path(part.name).unlink(missing_ok=True)
-        kept = sorted(file.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-        for path in kept[_FILES:]:
-            path.unlink(missing_ok=True)
+        facts = sorted(((path.stat(), path) for path in file.parent.iterdir()), key=lambda one: -one[0].st_mtime_ns)
+        for (_, path), so_far in zip(facts, accumulate(max(fact.st_size, _BLOCK) for fact, _ in facts), strict=True):
+            if so_far > _BYTES:
+                path.unlink(missing_ok=True)
 
 
 def _path(model: str) -> str:
