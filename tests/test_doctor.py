@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import namedtuple
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,32 @@ def test_doctor_says_whether_a_hub_model_is_in_the_cache(
     download = "warning  models.toy: org/name is not a folder here; the first run downloads it from the hub"
     assert ("ok       models.toy: org/name is in the cache of the hub" if cached else download) in output, output
     assert cached or code == 1
+
+
+FOR_DVC: dict[str, Any] = {
+    "seed": 3, "tolerated_failures": 0.1, "compare": {}, "report": {}, "track": {},
+    "personas": {**PERSONAS, "axes": None, "clean": {}, "featurize": {}, "evaluate": {}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("left_out", "default"),
+    [
+        ("tolerated_failures", "tolerated_failures: 0.0"), ("seed", "seed: 0"), ("run", "run: [m, n]"),
+        ("track", "track: {}"), ("personas.clean", "clean: null"), ("personas.axes", "axes: null"),
+    ],
+)  # fmt: skip
+def test_params_check_says_what_dvc_needs_and_params_leave_out(tmp_path: Path, left_out: str, default: str) -> None:
+    models = {name: {"backend": "scripted"} for name in "mn"}
+    path = study(tmp_path, models, **deepcopy(FOR_DVC))
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    block, _, key = left_out.rpartition(".")
+    del (content[block] if block else content)[key]
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    assert lines(path, "params", "check")[0] == 0  # without DVC all of them have defaults
+    shutil.copyfile(Path(__file__).parents[1] / "dvc.yaml", tmp_path / "dvc.yaml")
+    code, output = lines(path, "params", "check")
+    said = f"params.yaml: {left_out}: is left out, and 'dvc repro' stops without it (dvc.yaml: "
+    assert code == 2 and output.count("is left out") == 1 and said in output and output.strip().endswith(default)
+    path.write_text(yaml.safe_dump({**content, **FOR_DVC, "run": ["m", "n"]}), encoding="utf-8")
+    assert lines(path, "params", "check")[0] == 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
+import yaml
 
 from markedness import generation
 from markedness.credentials import hide
@@ -70,7 +71,8 @@ def examine(params: Params, model: str | None = None) -> Iterator[Finding]:
 
 
 def without_requests(params: Params, names: Sequence[str]) -> Iterator[Finding]:
-    """What `params check` looks at beyond params.yaml itself: prices, stimuli, corpus files."""
+    """What `params check` looks at beyond params.yaml itself: what DVC reads, prices, stimuli, corpus files."""
+    yield from _for_dvc(params)
     for name in names:
         config = params.model(name)
         if isinstance(config, ServerModel):
@@ -79,6 +81,41 @@ def without_requests(params: Params, names: Sequence[str]) -> Iterator[Finding]:
             yield from _corpora(params, name, config)
     if any(not isinstance(params.model(name), CorpusModel) for name in names):
         yield from (_prompts(params, audit) for audit in params.audits)
+
+
+def _for_dvc(params: Params) -> Iterator[Finding]:
+    """Keys that have a default, but without which 'dvc repro' stops, perhaps after hours: those that dvc.yaml names."""
+    path = params.root / "dvc.yaml"
+    if params.path.name != "params.yaml" or not path.is_file():
+        return
+    try:
+        stages = (yaml.safe_load(path.read_bytes()) or {})["stages"]
+        keys = ((key, name) for name, stage in reversed(stages.items()) for key in stage.get("params", ()))
+        listed = {key: name for key, name in keys if isinstance(key, str)}  # the first stage that names a key
+    except (yaml.YAMLError, LookupError, TypeError, AttributeError):
+        return  # DVC says what is wrong with its file
+    listed |= {key: "every audit and model" for key in ("audits", "run") if f"${{{key}}}" in str(stages)}
+    defaults = {"seed": "0", "tolerated_failures": "0.0", "run": f"[{', '.join(params.run)}]"}
+    places = {
+        key.replace("${item.audit}", audit).replace("${item.model}", model): stage
+        for key, stage in listed.items()
+        for audit in params.audits
+        for model in params.run
+    }
+    for place, stage in places.items():
+        if not _is_written(params.raw, place.split(".")):
+            default = "null" if "." in place else defaults.get(place, "{}")
+            said = f"is left out, and 'dvc repro' stops without it (dvc.yaml: {stage}); write its default"
+            yield Finding("fault", place, f"{said}, {place.split('.')[-1]}: {default}")
+
+
+def _is_written(block: object, path: Sequence[str]) -> bool:
+    """Whether a mapping holds the last key of a path, null included."""
+    for key in path:
+        if not isinstance(block, dict) or key not in block:
+            return False
+        block = block[key]
+    return True
 
 
 def _price(params: Params, name: str, config: ServerModel) -> Finding:

@@ -272,7 +272,7 @@ def _audit(audit: str, block: dict[str, Any], stages: dict[tuple[str, str], Any]
     axes: Axes | None = None
     own = spec(audit).params("generate").model_fields.get("axes")
     if block.get("axes") == {} and own is not None and own.default:
-        faults.append(f"{audit}.axes: names no axis; leave it out for the audit's own, or name one")
+        faults.append(f"{audit}.axes: names no axis; write null for the audit's own, or name one")
     elif block.get("axes") is not None:
         try:
             axes = TypeAdapter(Axes).validate_python(block["axes"])
