@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace as replaced
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,7 @@ from markedness import kept, params, pipeline
 from markedness.files import StoreError, renewed
 from markedness.records import Features
 from markedness.store import Store
+from markedness.study import compare
 
 ROOT = Path(__file__).parents[1]
 
@@ -169,3 +171,73 @@ def test_folder_that_is_a_link_is_refused_and_written_once_the_link_is_gone(tmp_
     with renewed(folder) as new:
         (new / "a.csv").write_text("a")
     assert (folder / "a.csv").read_text() == "a" and not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("link", ["results", "data", "data/features/homogeneity", "models"])
+def test_run_through_a_folder_that_leads_out_of_the_study_is_refused_and_touches_nothing(
+    tmp_path: Path, link: str
+) -> None:
+    (tmp_path / "study").mkdir()
+    loaded, elsewhere = study(tmp_path / "study"), tmp_path / "elsewhere"
+    theirs = elsewhere / "homogeneity" / "m" / "thesis.txt"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("mine")
+    (loaded.root / link).parent.mkdir(parents=True, exist_ok=True)
+    (loaded.root / link).symlink_to(elsewhere)
+    said = rf"{link}: is a symbolic link to {elsewhere}, outside of the study, and outputs are neither written nor"
+    with pytest.raises(StoreError, match=said):
+        pipeline.run(loaded, "homogeneity", "m", lambda _: None)
+    for name in pipeline.STAGES:
+        with pytest.raises(StoreError, match=said):
+            pipeline.stage(name, loaded, "homogeneity", "m", lambda _: None)
+    if link == "results":
+        with pytest.raises(StoreError, match=said):
+            compare(loaded, lambda _: None)
+    assert [path for path in elsewhere.rglob("*") if path.is_file()] == [theirs] and theirs.read_text() == "mine"
+
+
+def test_run_of_a_study_behind_a_link_writes_its_outputs(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "inner").mkdir(parents=True)
+    study(tmp_path / "disk")
+    (tmp_path / "study").symlink_to(tmp_path / "disk")
+    (tmp_path / "disk" / "results").symlink_to("inner")  # leads to a folder of the study
+    loaded = params.load(tmp_path / "study" / "params.yaml")
+    assert pipeline.run(replaced(loaded, root=tmp_path / "study"), "homogeneity", "m", lambda _: None)
+    assert (tmp_path / "disk" / "inner" / "homogeneity" / "m" / "metrics.json").exists()
+
+
+@pytest.mark.slow
+def test_run_over_links_into_the_cache_of_dvc_replaces_the_links_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With cache.type symlink DVC makes links of files, and folders of such links; the cache stays as it was."""
+    from dvc.repo import Repo
+
+    monkeypatch.chdir(tmp_path)
+    loaded, store = study(tmp_path), Store(tmp_path)
+    assert pipeline.run(loaded, "homogeneity", "m", lambda _: None)
+    made = [place for place in store.written("homogeneity", "m") if place.exists()]
+    cache = tmp_path / ".dvc" / "cache"
+    with Repo.init(str(tmp_path), no_scm=True) as repo, repo.config.edit() as config:
+        config["cache"]["type"] = ["symlink"]
+    with Repo(str(tmp_path)) as repo:
+        repo.add([str(place) for place in made])
+    files_of = [path for place in made for path in ([place] if place.is_file() else place.rglob("*.*"))]
+    assert sum(path.is_symlink() for path in files_of) > 5 and not any(
+        path.is_symlink() for path in made if path.is_dir()
+    )
+    kept_by_dvc = {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()}
+    for name in pipeline.STAGES:
+        pipeline.stage(name, loaded, "homogeneity", "m", lambda _: None)
+    with Repo(str(tmp_path)) as repo:
+        repo.checkout(force=True, relink=True)
+    assert pipeline.run(loaded, "homogeneity", "m", lambda _: None)
+    assert [path.name for path in files_of if path.is_symlink()] == ["m.judge.jsonl"]  # empty before and after
+    assert {path: path.read_bytes() for path in kept_by_dvc} == kept_by_dvc
+    with Repo(str(tmp_path)) as repo:
+        repo.checkout(force=True, relink=True)
+    with pytest.raises(ZeroDivisionError), kept.earlier(store.kept("homogeneity", "m"), {"table": files_of[0]}):
+        assert files_of[0].is_symlink()
+        files_of[0].unlink()
+        _ = 1 / 0
+    assert files_of[0].is_symlink() and {path: path.read_bytes() for path in kept_by_dvc} == kept_by_dvc

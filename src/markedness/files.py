@@ -195,10 +195,28 @@ def renewed(folder: Path, parts: Sequence[str] = ()) -> Iterator[Path]:
         shutil.rmtree(new, ignore_errors=True)  # the old content; or, when the block failed, the new
 
 
-def refuse_link(place: Path) -> None:
-    """StoreError where an output is a symbolic link: what lies behind it is not the study's."""
-    if place.is_symlink():
-        raise StoreError(f"{place}: is a symbolic link, and outputs are not written through one; remove it")
+def refuse_link(folder: Path) -> None:
+    """StoreError where a folder of outputs is a symbolic link: what lies behind it is not the study's.
+
+    A file of outputs may be one, as DVC makes them with cache.type symlink: it is replaced, never written through.
+    """
+    if folder.is_symlink():
+        raise StoreError(f"{folder}: is a symbolic link, and outputs are not written through one; remove it")
+
+
+def refuse_outside(place: Path, root: Path) -> None:
+    """StoreError where an output of the study at ``root`` lies outside of it, behind a folder that is a link.
+
+    DVC makes links of files alone, so that such a folder is somebody's own. The study itself may lie behind a link.
+    """
+    if place.parent.resolve().is_relative_to(root.resolve()):
+        return
+    inside = reversed(place.relative_to(root).parents)
+    link = next((root / one for one in inside if (root / one).is_symlink()), place.parent)
+    raise StoreError(
+        f"{link}: is a symbolic link to {link.resolve()}, outside of the study, and outputs are neither written nor "
+        "removed there; put a folder in its place (for another disk: link the study as a whole, or move DVC's cache)"
+    )
 
 
 def _unwritable(folder: Path, error: OSError) -> StoreError:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from markedness import audits, kept
-from markedness.files import estimator_bytes
+from markedness.files import estimator_bytes, refuse_link, refuse_outside
 from markedness.generation import StageError, generate, generator
 from markedness.judges import ServiceScores
 from markedness.lm.config import CorpusModel
@@ -246,6 +246,9 @@ def recover(params: Params, say: Report = tell) -> None:
 @contextlib.contextmanager
 def _alone(store: Store, audit: str, model: str, say: Report) -> Iterator[None]:
     """Keep other runs of this audit and model out; put back what a killed run had kept aside."""
+    for place in store.written(audit, model):
+        refuse_outside(place, store.root)
+    refuse_link(store.models(audit, model))  # the other folders are refused where they are renewed
     with store.locked(f"{audit} {model}"):
         if kept.left_over(store.kept(audit, model)):
             kept.put_back(store.kept(audit, model), _outputs(store, audit, model))

@@ -245,6 +245,7 @@ class Store:
     @contextlib.contextmanager
     def renewed(self, folder: Path, parts: Sequence[str] = ()) -> Iterator[Path]:
         """A new folder that takes the place of ``folder`` whole, for one run at a time; `markedness.files.renewed`."""
+        files.refuse_outside(folder, self.root)
         with self.locked(folder.relative_to(self.root).as_posix()), files.renewed(folder, parts) as new:
             yield new
 
