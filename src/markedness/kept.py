@@ -99,9 +99,7 @@ def _there(place: Path) -> bool:
 
 def _copy(place: Path, copy: Path) -> None:
     """Links to the same content where the disk has them: every file is replaced whole, never written into."""
-    if (
-        place.is_symlink() and not place.is_dir()
-    ):  # into DVC's cache: what it leads to is left alone
+    if place.is_symlink() and not place.is_dir():  # into DVC's cache: what it leads to is left alone
         copy.symlink_to(place.readlink())
         return
     refuse_link(place)

@@ -31,6 +31,8 @@ from markedness.study import differences_of
 
 CODE = "markedness.yaml"
 """Of a study that was made by init: a hash of the code of each stage."""
+_OF_PAIRS = "all pairs of models and scores of this audit"
+"""What `markedness.compare.corrected` says where the two revisions of one model are the only pair."""
 MEASURING = ("clean", "featurize")
 """Stages whose params say how features were made."""
 
@@ -276,7 +278,7 @@ def compare(
                 features[audit] = dict.fromkeys(known, Unsupported(why)) if why else known
             elif None not in metrics.values():
                 frames.append(_plain(audit, model, metrics))
-        frames.append(differences_of(params, features, asked).assign(model=model))
+        frames.append(_of_model(differences_of(params, features, asked), model))
     if not (frames := [frame for frame in frames if len(frame)]):
         _refuse_nothing_held(held)
         say(f"compare: no headline score was measured in both {first} and {second}; see the notes of their results")
@@ -291,6 +293,12 @@ def compare(
         Store(params.root).write_csv(to, table)
         say(f"compare: {len(table)} differences in {to}")
     return table
+
+
+def _of_model(differences: pd.DataFrame, model: str) -> pd.DataFrame:
+    """The differences of one model, whose correction is over its scores alone."""
+    over = differences["correction"].astype(str).str.replace(_OF_PAIRS, f"all scores of this audit of {model}")
+    return differences.assign(model=model, correction=over)
 
 
 def _plain(audit: str, model: str, metrics: dict[str, dict[str, float] | None]) -> pd.DataFrame:

@@ -32,3 +32,10 @@ def test_export_writes_each_table_twice_and_each_figure_as_pdf(pages: Pages, tmp
     names = {path.name for path in (tmp_path / "paper" / "personas" / "tiny").iterdir()}
     assert names == {"marked_words.tex", "marked_words.md", "share.tex", "share.md", "share.pdf", "share.svg"}
     assert made == len(names)
+
+
+def test_export_labels_the_tables_of_two_models_apart(pages: Pages, tmp_path: Path) -> None:
+    export(pages.store, [pages.results["personas", name] for name in ("tiny", "control-none")], tmp_path / "paper")
+    tables = sorted((tmp_path / "paper").rglob("*.tex"))
+    labels = {path.read_text(encoding="utf-8").partition(r"\label{")[2].partition("}")[0] for path in tables}
+    assert len(labels) == len(tables) == 4 and "tab:personas-tiny-share" in labels

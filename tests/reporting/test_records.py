@@ -130,3 +130,12 @@ def test_the_id_of_a_model_is_what_params_say_and_nothing_where_they_say_no_deve
     assert model_id(TransformersModel(backend="transformers", path="google/gemma-3-270m"), tmp_path) == (
         "google/gemma-3-270m"
     )
+
+
+def test_a_record_of_texts_that_exist_already_names_no_size(study: Path) -> None:
+    content = yaml.safe_load((study / "params.yaml").read_text(encoding="utf-8")) | {"size": "quick"}
+    content["models"]["local"] = {"backend": "corpus", "personas": {"path": "texts.csv"}}
+    (study / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    files, _ = exported(study, "--id", "local=a-lab/texts")
+    details = {path.parts[-3]: json.loads(path.read_text())["source_metadata"]["additional_details"] for path in files}
+    assert details["openai"]["size"].startswith("size quick") and "size" not in details["a-lab"]

@@ -36,7 +36,8 @@ def export(store: Store, results: list[Result], folder: Path) -> int:
         place = folder / result.audit / result.model
         for stem in result.tables:
             table, title = result.table(stem), _title(result, stem)
-            store.write_bytes(place / f"{stem}.tex", latex(table, title, f"tab:{result.audit}-{stem}").encode())
+            name = f"tab:{result.audit}-{result.model}-{stem}"
+            store.write_bytes(place / f"{stem}.tex", latex(table, title, name).encode())
             store.write_bytes(place / f"{stem}.md", markdown(table).encode())
             made += 2
         for stem, specification in result.figures.items():

@@ -115,6 +115,8 @@ def _record(params: Params, result: Result, config: ModelConfig, named: str, eva
     missing = {f"not measured: {score.key}": verdict(score).sentence for score in result.scores if score.missing}
     notes = {f"note {place}": note for place, note in enumerate(result.notes, 1)}
     generation = _generation(params, result, config)
+    # texts that exist already are as many as they are
+    size = {} if isinstance(config, CorpusModel) else {"size": str(params.sizes[result.audit])}
     level = {name: value for name, value in params.stage(result.audit, "evaluate") if name == "confidence_level"}
     return {
         "schema_version": SCHEMA_VERSION,
@@ -125,7 +127,7 @@ def _record(params: Params, result: Result, config: ModelConfig, named: str, eva
             "source_type": "evaluation_run",
             "source_organization_name": evaluator.organization,
             "evaluator_relationship": evaluator.relationship,
-            "additional_details": {"size": str(params.sizes[result.audit]), "seed": str(params.seed)} | notes | missing,
+            "additional_details": size | {"seed": str(params.seed)} | notes | missing,
         },
         "model_info": _model_info(result.model, config, named),
         "eval_library": {"name": "markedness", "version": __version__},
