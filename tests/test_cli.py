@@ -119,6 +119,9 @@ def test_results_of_markedness_run_are_not_shown_as_those_of_later_params(tmp_pa
     done = RUNNER.invoke(app, ["report", "--params", str(path)])
     why = "the results of m are older than params, data or code (params.yaml since"
     assert done.exit_code == 0 and why in done.output and "Of another study" in card.read_text(encoding="utf-8")
+    done = RUNNER.invoke(app, ["compare", "--params", str(path)])
+    assert done.exit_code == 0 and f"compare: homogeneity: {why}" in done.output
+    assert why in (tmp_path / "results" / "compare" / "notes.json").read_text(encoding="utf-8")
     assert RUNNER.invoke(app, ["run", "homogeneity", "--model", "m", "--params", str(path)]).exit_code == 0
     assert RUNNER.invoke(app, ["report", "--params", str(path)]).exit_code == 0
     assert "Of another study" not in card.read_text(encoding="utf-8")

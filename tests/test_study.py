@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from copy import deepcopy
@@ -13,18 +14,23 @@ import pandas as pd
 import pytest
 import yaml
 
-from markedness import params, pipeline, revisions, study
+from markedness import audits, params, pipeline, revisions, stale, study, tracking
 from markedness.audits import STAGES
 from markedness.files import StoreError
+from markedness.provenance import flat
+from markedness.reporting.results import read
 from markedness.revisions import Revision, RevisionError
+from markedness.store import Store
+from markedness.tracked import ModelRun
+from markedness.verdicts import answers, counted
 
 pytestmark = pytest.mark.slow
 
-AXES = {
+AXES: dict[str, Any] = {
     "race": {"unmarked": "White", "values": {"White": {}, "Black": {}, "Asian": {}}},
     "gender": {"unmarked": "man", "values": {"man": {"noun": "man"}, "woman": {"noun": "woman"}}},
 }
-CONTENT = {
+CONTENT: dict[str, Any] = {
     "audits": ["personas"],
     "run": ["none", "again", "planted"],
     "models": {
@@ -95,6 +101,33 @@ def test_track_logs_every_model_once(folder: Path, monkeypatch: pytest.MonkeyPat
     assert said[1] == "track: nothing changed, nothing logged"
 
 
+def test_track_logs_what_each_model_was_asked_and_answers_of_now_alone(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(shutil.copytree(folder, tmp_path / "study"))
+    content = deepcopy(CONTENT) | {"audits": ["personas", "homogeneity"], "run": ["again", "planted"]}
+    content["models"]["planted"]["generate"] = {"personas": {"temperature": 0.25}}
+    content["homogeneity"] = {"axes": AXES, "generate": {"cues": ["sports"], "names_per_group": 6, "samples": 2}}
+    (root / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    loaded = params.load(root / "params.yaml")
+    for stage in STAGES:
+        pipeline.STAGES[stage](loaded, "homogeneity", "again", say=lambda _: None)
+    stale.remember(root, "homogeneity", "again", {"params.yaml": "of earlier params"})
+    logged: list[ModelRun] = []
+
+    def track(runs: list[ModelRun], *_: object) -> list[str]:
+        logged.extend(runs)
+        return []
+
+    monkeypatch.setattr(tracking, "track", track)
+    study.track(loaded, say=lambda _: None)
+    assert [[audit.audit for audit in run.audits] for run in logged] == [["personas"], ["personas"]]
+    asked = [flat(run.audits[0].params)["personas.generate.temperature"] for run in logged]
+    assert asked == ["1.0", "0.25"]
+    result = read(Store(root), "personas", "again", audits.spec("personas").card)
+    assert result is not None and logged[0].tags["answer"] == counted(answers({"personas": result.headline()}))
+
+
 def test_track_with_a_server_that_is_down_exits_with_status_1_and_keeps_the_results(folder: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
     env |= {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
@@ -139,6 +172,8 @@ def test_compare_between_revisions_reads_git_and_the_cache(tmp_path: Path, monke
     assert row["b"] == pytest.approx(scores.loc["jsd.excess", "estimate"], rel=0.05)
     assert row["p_adjusted"] < 0.05
     assert "jsd.excess" in said[0] and row["note"] == ""
+    tests = int(table["p"].notna().sum())
+    assert row["correction"] == f"Holm over {tests} tests: all scores of this audit of model"
     changed["personas"]["generate"] = {**changed["personas"]["generate"], "temperature": 0.2, "samples": 21}
     path.write_text(yaml.safe_dump(changed, sort_keys=False), encoding="utf-8")
     asked = revisions.compare(loaded, "before", "workspace", say=said.append).set_index("score").loc["jsd.excess"]

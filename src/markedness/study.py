@@ -37,12 +37,12 @@ def compare(params: Params, say: Report = tell) -> pd.DataFrame:
     store = Store(params.root)
     folder = store.compared()
     with store.renewed(folder, ("figures",)) as new:
-        differences, n_models = _compare(params, store, new)
+        differences, n_models = _compare(params, store, new, say)
     say(f"compare: {len(differences)} differences between {n_models} models in {folder.relative_to(params.root)}")
     return differences
 
 
-def _compare(params: Params, store: Store, folder: Path) -> tuple[pd.DataFrame, int]:
+def _compare(params: Params, store: Store, folder: Path, say: Report) -> tuple[pd.DataFrame, int]:
     """Fill ``folder``; return the differences and the number of models that have features."""
     features = {
         audit: {
@@ -73,7 +73,11 @@ def _compare(params: Params, store: Store, folder: Path) -> tuple[pd.DataFrame, 
         made |= gap_charts(tables["annotation_gaps"], params.controls, tables["annotation_marginal"])
     for name, chart in made.items():
         save(chart, folder / "figures" / name)
-    store.write_json(folder / "notes.json", sentences(differences))
+    known = {*results, *((audit, model) for audit, by_model in features.items() for model in by_model)}
+    earlier = [f"{audit}: {older(model, why)}" for (audit, model), why in stale(params, known).items()]
+    for sentence in earlier:
+        say(f"compare: {sentence}")
+    store.write_json(folder / "notes.json", [*(f"{one}." for one in earlier), *sentences(differences)])
     store.write_json(store.headline(), headline_estimates(scores))
     return differences, len({model for by_model in features.values() for model in by_model})
 
@@ -195,12 +199,13 @@ def track(params: Params, say: Report = tell) -> None:
     from markedness import provenance, tracking
 
     state, link = provenance.state(params.root), provenance.origin(params.root)
-    runs = [run for model in params.run if (run := _model_run(params, model, state, link)).audits]
-    others = stale(params, [(one.audit, run.model) for run in runs for one in run.audits])
-    for (audit, model), why in others.items():
+    store = Store(params.root)
+    found = {(a, m): r for m in params.run for a in params.audits if (r := read(store, a, m, audits.spec(a).card))}
+    for (audit, model), why in stale(params, found).items():
+        del found[audit, model]
         say(f"track: {audit}: not logged: {older(model, why)}")
-    of_now = (replace(run, audits=[a for a in run.audits if (a.audit, run.model) not in others]) for run in runs)
-    runs = [run for run in of_now if run.audits]
+    of_now = ({a: result for (a, of), result in found.items() if of == model} for model in params.run)
+    runs = [_model_run(params, m, own, state, link) for m, own in zip(params.run, of_now, strict=True) if own]
     gated = tags(Store(params.root), {run.model: [audit.audit for audit in run.audits] for run in runs})
     runs = [replace(run, gate=gated.get(run.model, "")) for run in runs]
     main = main_tree(params.root)
@@ -210,18 +215,18 @@ def track(params: Params, say: Report = tell) -> None:
     say(f"track: {where if logged else 'nothing changed, nothing logged'}")
 
 
-def _model_run(params: Params, model: str, state: dict[str, str], link: dict[str, str]) -> ModelRun:
+def _model_run(
+    params: Params, model: str, results: Mapping[str, Result], state: dict[str, str], link: dict[str, str]
+) -> ModelRun:
+    """The run of one model, of its results by audit."""
     from markedness import provenance
 
     store = Store(params.root)
     runs, headlines = [], {}
-    for audit in params.audits:
-        result = read(store, audit, model, audits.spec(audit).card)
-        if result is None:
-            continue
+    for audit, result in results.items():
         headlines[audit] = result.headline()
         settings = {
-            name: params.stage(audit, name).model_dump(mode="json", exclude={"axes"})
+            name: params.stage(audit, name, model).model_dump(mode="json", exclude={"axes"})
             for name in audits.STAGES
             if (audit, name) in params.stages
         }
