@@ -85,12 +85,14 @@ def test_variance_of_a_finished_run_scales_the_plan(study: Path, monkeypatch: py
     assert "results of m at size quick" in found[0][3]
 
 
-@pytest.mark.parametrize("change", ["samples", "groups"])
+@pytest.mark.parametrize("change", ["samples", "groups", "model"])
 def test_effects_of_a_study_that_asks_something_else_than_the_size_are_not_those_of_the_size(
     study: Path, change: str
 ) -> None:
     content = yaml.safe_load(study.read_text(encoding="utf-8"))
-    if change == "samples":
+    if change == "model":
+        content["models"]["control-none"]["generate"] = {"homogeneity": {"samples": 2}}
+    elif change == "samples":
         content["homogeneity"]["generate"]["samples"] = 2
     else:
         del content["homogeneity"]["axes"]["race"]["values"]["Asian"]
@@ -98,12 +100,13 @@ def test_effects_of_a_study_that_asks_something_else_than_the_size_are_not_those
     file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     table, said = plan(file, sizes=["quick"], detect=["homogeneity.pd_difference.marked=0.1"])
     named = "axes" if change == "groups" else "samples"
+    assert (", with samples of its own: " in said[0]) == (change == "model")
     assert table["smallest_effect"].isna().all() and table["from"].str.contains(f"the size in .*{named}").all()
     assert "no effect can be named" in said[1] and "cannot be planned" in said[-1]
     loaded = params.load(file)
     own = replace(not_estimated("pd_difference.marked"), detectable=0.3, df=30.0, family=2, clusters={"name": 8})
     finished = Result("homogeneity", "m", audits.spec("homogeneity").card, study.parent, [own], notes=[])
-    first, *others = planning.smallest_effects(loaded, "homogeneity", "quick", ("m", finished))
+    first, *others = planning.smallest_effects(loaded, "homogeneity", "quick", ("m", finished), asked="control-none")
     assert first[:3] == ("pd_difference.marked", 0.3, "name 8") and "results of m alone" in first[3]
     assert len(others) and all(math.isnan(value) for _, value, *_ in others)
 

@@ -107,9 +107,11 @@ def test_state_outside_git_names_no_commit(tmp_path: Path) -> None:
 
 def test_changes_are_those_of_the_model_since_the_baseline(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     params = {"seed": 2, "models": {"a": {"x": 1, "y": "new"}, "b": {"x": 5}}, "track": {"experiment": "mine"}}
-    changed = provenance.changes(repository, "params.yaml", params, "a")
+    changed = provenance.changes(repository, "params.yaml", params, ["a"])
     assert changed == {"seed": ("1", "2"), "models.a.y": ("", "new")}
     assert provenance.run_name("a", changed) == "a: seed=2, y=new"
+    judged = provenance.changes(repository, "params.yaml", params, ["a", "b"])
+    assert judged.keys() - changed.keys() == {"models.b.x"}
     monkeypatch.setenv("DVC_EXP_NAME", "cold-dusk")
     assert provenance.run_name("a", {}) == "a cold-dusk"
     many = {f"p.generate.{key}": ("", "9" * 40) for key in "abcde"}
@@ -121,15 +123,15 @@ def test_changes_that_were_committed_before_the_run_are_named_once(repository: P
     params = yaml.safe_load(path.read_text(encoding="utf-8"))
     changed = params | {"seed": 7}
     path.write_text(yaml.safe_dump(changed), encoding="utf-8")
-    assert provenance.changes(repository, "params.yaml", changed, "a") == {"seed": ("1", "7")}
+    assert provenance.changes(repository, "params.yaml", changed, ["a"]) == {"seed": ("1", "7")}
     run(repository, "git", "commit", "--quiet", "--all", "--message", "More")
-    assert provenance.changes(repository, "params.yaml", changed, "a") == {"seed": ("1", "7")}
+    assert provenance.changes(repository, "params.yaml", changed, ["a"]) == {"seed": ("1", "7")}
     run(repository, "git", "commit", "--quiet", "--allow-empty", "--message", "Another")
-    assert provenance.changes(repository, "params.yaml", changed, "a") == {}
+    assert provenance.changes(repository, "params.yaml", changed, ["a"]) == {}
 
 
 def test_changes_with_an_unreadable_baseline_are_none(tmp_path: Path) -> None:
-    assert provenance.changes(tmp_path, "params.yaml", {"seed": 1}, "a") == {}
+    assert provenance.changes(tmp_path, "params.yaml", {"seed": 1}, ["a"]) == {}
 
 
 # ---------------------------------------------------------------- datasets

@@ -115,10 +115,12 @@ def plan(
         for size in offered:
             sized = resized(params, audit, size) if size else params
             asked = forecast(sized, audit, model, lambda _: None)
-            say(f"{audit}, {sized.sizes[audit]}: {_requests(asked, store, audit, model)}")
+            say(
+                f"{audit}, {sized.sizes[audit]}{sized.model(model).own(audit)}: {_requests(asked, store, audit, model)}"
+            )
             present = asked.known == asked.total and size == params.sizes[audit].name
             judges.forecast(sized, audit, model, present, lambda sentence: say(f"  {sentence}"))
-            found = smallest_effects(params, audit, size, finished, power, looks)
+            found = smallest_effects(params, audit, size, finished, power, looks, model)
             rows += [(audit, size, *row) for row in found]
             for row in found:
                 say(f"  {row[0]}: {row[4] or _effect(row[1], power)}{f' ({row[2]})' if row[2] else ''}")
@@ -136,14 +138,16 @@ def smallest_effects(
     finished: tuple[str, Result] | None,
     power: float = POWER,
     looks: int = 1,
+    asked: str = "",
 ) -> list[tuple[str, float, str, str, str]]:
     """(key, smallest effect, clusters, source, why none can be found) of each headline Score that has a test.
 
     The audit's world with an effect as the paper reports it says how the error falls with the size; where there is a
     finished result of the present size, its error over that of the world at this size scales it. Of a study that asks
     something else than the size (other groups, samples or prompts) the worlds say nothing: only its own result does.
+    ``asked``: the model, which may be asked otherwise than the study.
     """
-    if other := unlike_size(params, audit, size):
+    if other := unlike_size(params, audit, size, asked):
         return _own_effects(audit, size == params.sizes[audit].name, finished, other, power, looks)
     worlds = typical(audit, size)
     if not worlds:
@@ -198,15 +202,16 @@ def beyond_reach(smallest_p: float, family: int, looks: int, clusters: str) -> s
     )
 
 
-def unlike_size(params: Params, audit: str, size: str) -> str:
+def unlike_size(params: Params, audit: str, size: str, model: str = "") -> str:
     """In what a study differs from the size as it comes: keys of generate, or groups; "" where it does not."""
     sized = resized(params, audit, size) if size else params
-    others = list(sized.sizes[audit].but_for)
-    own, shipped = (
+    own = params.model(model).generate.get(audit, {}) if model else {}
+    others = [*sized.sizes[audit].but_for, *(f"models.{model}.generate.{audit}.{key}" for key in own)]
+    axes, shipped = (
         {name: (axis.unmarked, frozenset(axis.values)) for name, axis in one.axes(audit).items()}
         for one in (params, _shipped())
     )
-    return ", ".join([*others, *(["axes"] if own != shipped else [])])
+    return ", ".join([*others, *(["axes"] if axes != shipped else [])])
 
 
 @cache

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -100,19 +100,21 @@ def _dvc_paths(root: Path) -> tuple[set[Path], set[Path]]:
 # ---------------------------------------------------------------- params
 
 
-def changes(root: Path, params_file: str, params: Mapping[str, Any], model: str) -> dict[str, tuple[str, str]]:
-    """Dotted key -> (value at the baseline, value now) of the params of this model that differ.
+def changes(
+    root: Path, params_file: str, params: Mapping[str, Any], models: Collection[str]
+) -> dict[str, tuple[str, str]]:
+    """Dotted key -> (value at the baseline, value now) of the params of these models that differ: one and its judges.
 
     The baseline is the experiment's, or HEAD; where HEAD has the params of now, the commit before it, so that what was
     committed before it ran is named, too. None of them where the file is not in git.
     """
     baseline = os.environ.get("DVC_EXP_BASELINE_REV")
-    found = _since(baseline or "HEAD", root, params_file, params, model)
-    return found if found or baseline else _since("HEAD^", root, params_file, params, model)
+    found = _since(baseline or "HEAD", root, params_file, params, models)
+    return found if found or baseline else _since("HEAD^", root, params_file, params, models)
 
 
 def _since(
-    revision: str, root: Path, params_file: str, params: Mapping[str, Any], model: str
+    revision: str, root: Path, params_file: str, params: Mapping[str, Any], names: Collection[str]
 ) -> dict[str, tuple[str, str]]:
     text = git(root, "show", f"{revision}:./{params_file}")
     try:
@@ -121,16 +123,16 @@ def _since(
         baseline = None  # what is in that commit is no params file; this one was checked
     if not isinstance(baseline, dict):
         return {}
-    before, now = (flat(_relevant(content, model)) for content in (baseline, params))
+    before, now = (flat(_relevant(content, names)) for content in (baseline, params))
     keys = [*now, *(key for key in before if key not in now)]
     return {key: (before.get(key, ""), now.get(key, "")) for key in keys if before.get(key) != now.get(key)}
 
 
-def _relevant(params: Mapping[str, Any], model: str) -> dict[str, Any]:
+def _relevant(params: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     kept = {key: value for key, value in params.items() if key not in _IRRELEVANT and key != "models"}
     models = params.get("models")
-    own = models.get(model) if isinstance(models, Mapping) else None
-    return {**kept, "models": {model: own}} if own is not None else kept
+    own = {name: models[name] for name in names if name in models} if isinstance(models, Mapping) else {}
+    return {**kept, "models": own} if own else kept
 
 
 def run_name(model: str, changed: Mapping[str, tuple[str, str]]) -> str:

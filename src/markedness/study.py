@@ -239,14 +239,16 @@ def _model_run(
                 samples(params, audit, model),
             )
         )  # fmt: skip
-    changed = provenance.changes(params.root, params.path.name, params.raw, model)
+    judges = {one for audit in results for one in audits.spec(audit).judges(params.stage(audit, "featurize"))}
+    asked = [model, *sorted(judges - {model})]
+    changed = provenance.changes(params.root, params.path.name, params.raw, asked)
     tags = {
         **state,
         "answer": counted(answers(headlines)),
         "changed": "\n".join(f"{key}: {old} -> {new}" for key, (old, new) in changed.items()),
     }
     return ModelRun(
-        model, {"seed": params.seed, "models": {model: params.raw["models"][model]}}, tags, runs,
+        model, {"seed": params.seed, "models": {one: params.raw["models"][one] for one in asked}}, tags, runs,
         store.reports() / f"{model}.html", provenance.run_name(model, changed),
         {key: now for key, (_, now) in changed.items()},
     )  # fmt: skip

@@ -15,10 +15,12 @@ from tests.reporting.conftest import CARD
 from markedness.asked import OTHERWISE
 from markedness.lm.config import ScriptedModel
 from markedness.reporting import report
+from markedness.reporting.answers import direction
 from markedness.reporting.card import model_page
 from markedness.reporting.index import index_page
 from markedness.reporting.pages import Pages, facts
 from markedness.reporting.render import shown
+from markedness.results import NAN, Score
 
 
 class Elements(HTMLParser):
@@ -63,6 +65,11 @@ def test_card_says_the_size_of_what_was_asked(pages: Pages) -> None:
     sized = replace(pages, sizes={"personas": "size quick but for samples"})
     assert "1 group, 1 prompt, size quick but for samples" in Elements(model_page(sized, "tiny")).text
     assert "size" not in dict(facts(pages, "tiny"))["Asked"]
+    config = pages.models["tiny"].model_copy(update={"generate": {"personas": {"temperature": 0.2, "samples": 3}}})
+    own = replace(sized, models={**pages.models, "tiny": config})
+    assert dict(facts(own, "tiny"))["Asked"].endswith(
+        "size quick but for samples, with temperature, samples of its own"
+    )
 
 
 def test_card_and_index_say_that_different_weights_answered_as_one_model(pages: Pages) -> None:
@@ -128,6 +135,15 @@ def test_index_links_every_card_and_shows_comparisons(pages: Pages) -> None:
     links = {attributes.get("href") for tag, attributes in elements.tags if tag == "a"}
     assert {"tiny.html", "control-none.html", "never-run.html", "tables/compare/differences.csv"} <= links
     assert "not run" in elements.text
+
+
+def test_direction_of_a_score_is_from_its_own_null() -> None:
+    score = Score("share.Black", 0.6, p=0.01, family=2, null_mean=0.5)
+    assert direction(score) == "away from the null is worse"
+    assert (
+        direction(replace(score, null_mean=0.0)) == direction(replace(score, null_mean=NAN)) == "away from 0 is worse"
+    )
+    assert direction(replace(score, worse=1)) == "higher is worse" and direction(replace(score, family=0)) == ""
 
 
 def test_index_says_how_many_pairs_were_asked_otherwise(pages: Pages) -> None:

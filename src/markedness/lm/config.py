@@ -122,6 +122,11 @@ class ModelConfig(Strict):
         """The name that ``prices`` has this model under; None: asking it costs nothing."""
         return None
 
+    def own(self, audit: str) -> str:
+        """The keys of an audit's generate block that are others for this model, to follow its size; "" without any."""
+        keys = ", ".join(self.generate.get(audit, ()))
+        return f", with {keys} of its own" if keys else ""
+
     def source(self, audit: str) -> CorpusSource | None:
         """The texts of one audit that exist already."""
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,4 +91,8 @@ def mark(answer: Answer | None) -> dict[str, str] | None:
 
 def direction(score: Score) -> str:
     """Which way a score is worse; "" for a description."""
-    return WORSE[score.worse] if score.family else ""
+    if not score.family:
+        return ""
+    if score.worse == 0 and math.isfinite(score.null_mean) and score.null_mean:
+        return "away from the null is worse"
+    return WORSE[score.worse]

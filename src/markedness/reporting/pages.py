@@ -98,7 +98,8 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
         answered = int((rows["error"].isna()).sum()) if "error" in rows else len(rows)
         asked.append(
             f"{audit}: {count(answered, 'answer')}, {count(rows['group'].nunique(), 'group')}, "
-            f"{count(rows['prompt_id'].nunique(), 'prompt')}" + (f", {sized[audit]}" if audit in sized else "")
+            f"{count(rows['prompt_id'].nunique(), 'prompt')}"
+            + (f", {sized[audit]}{config.own(audit)}" if audit in sized else "")
         )
     if served - {model}:
         more = f" and {len(served) - MOST_NAMES} more" if len(served) > MOST_NAMES else ""

@@ -116,7 +116,9 @@ def _record(params: Params, result: Result, config: ModelConfig, named: str, eva
     notes = {f"note {place}": note for place, note in enumerate(result.notes, 1)}
     generation = _generation(params, result, config)
     # texts that exist already are as many as they are
-    size = {} if isinstance(config, CorpusModel) else {"size": str(params.sizes[result.audit])}
+    size = (
+        {} if isinstance(config, CorpusModel) else {"size": f"{params.sizes[result.audit]}{config.own(result.audit)}"}
+    )
     level = {name: value for name, value in params.stage(result.audit, "evaluate") if name == "confidence_level"}
     return {
         "schema_version": SCHEMA_VERSION,
