@@ -506,3 +506,16 @@ def test_mlflow_is_told_once_and_not_of_other_results(folder: Path) -> None:
     scores.write_text(scores.read_text(encoding="utf-8").replace("names", "Names"), encoding="utf-8")
     study.track(loaded, said.append)
     assert sorted(told()) == ["", "passed against v1"], "other results, which the gate has not seen"
+
+
+def test_tag_of_a_gate_is_none_once_the_results_of_its_baseline_are_others(folder: Path) -> None:
+    gated(folder, BLOCK)
+    store, runs = Store(folder), {"v1": ["homogeneity"], "v2": ["homogeneity"]}
+    assert outputs.tags(store, runs) == {"v2": "passed against v1"}
+    assert outputs.tags(store, runs | {"v1": []}) == {}, "results of the baseline that are not of now"
+    table = pd.read_csv(folder / "results" / "gate" / "gate.csv", dtype=str, keep_default_na=False)
+    scores = folder / "results" / "homogeneity" / "v1" / "scores.csv"
+    scores.write_text(scores.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert outputs.tags(store, runs) == {}
+    table.drop(columns="baseline_digest").to_csv(folder / "results" / "gate" / "gate.csv", index=False)
+    assert outputs.tags(store, runs) == {"v2": "passed against v1"}, "of a version that did not know"

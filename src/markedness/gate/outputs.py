@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import file_digest, sha256
 
 import pandas as pd
@@ -19,7 +20,7 @@ GATE_COLUMNS = (
     "model", "baseline", "audit", "score", "outcome", "reason", "rule", "margin", "worse", "candidate_estimate",
     "baseline_estimate", "difference", "standard_error", "df", "low", "high", "p", "p_adjusted", "clusters",
     "clusters_needed", "candidate_p", "baseline_p", "candidate_n", "candidate_n_missing", "baseline_n",
-    "baseline_n_missing", "digest",
+    "baseline_n_missing", "digest", "baseline_digest",
 )  # fmt: skip
 LOOK_COLUMNS = ("look", "of", "digest", "outcome")
 NO_RESULT = "none"
@@ -27,7 +28,10 @@ MARKS = {Outcome.PASSED: "✓", Outcome.FAILED: "✗", Outcome.INCONCLUSIVE: "?"
 
 
 def table(decisions: Sequence[Decision], baseline: str, digests: Mapping[tuple[str, str], str]) -> pd.DataFrame:
-    """gate.csv: `GATE_COLUMNS`, a Score of a model a row; ``digests``: (audit, model) -> of the results gated."""
+    """gate.csv: `GATE_COLUMNS`, a Score of a model a row.
+
+    ``digests``: (audit, model) -> of the results gated; of the baseline too, where it is a model.
+    """
     rows = []
     for one in decisions:
         pair, empty = one.pair, not_estimated(one.pair.key)
@@ -38,23 +42,25 @@ def table(decisions: Sequence[Decision], baseline: str, digests: Mapping[tuple[s
                 candidate.worse, candidate.estimate, before.estimate, one.difference, one.standard_error, one.df,
                 one.low, one.high, one.p, one.p_adjusted, one.clusters, one.clusters_needed, candidate.p, before.p,
                 candidate.n, candidate.n_missing, before.n, before.n_missing, digests[pair.audit, pair.model],
+                digests.get((pair.audit, baseline), ""),
             )
         )  # fmt: skip
     return pd.DataFrame(rows, columns=list(GATE_COLUMNS))
 
 
-def tag(gated: pd.DataFrame, model: str, digests: Mapping[str, str]) -> str:
-    """Of a model, "passed against model-v1"; "" where it was not gated, or its results are others now.
+def tag(gated: pd.DataFrame, model: str, digests: Callable[[str, str], str]) -> str:
+    """Of a model, "passed against model-v1"; "" where it was not gated, or its or its baseline's results are new.
 
     Parameters
     ----------
     digests
-        Audit -> digest of the results as they are now.
+        (audit, model) -> digest of the results as they are now.
     """
     own = gated[gated["model"].astype(str) == model]
-    if own.empty or any(
-        digests.get(str(audit), NO_RESULT) != str(digest) for audit, digest in own[["audit", "digest"]].to_numpy()
-    ):
+    sides = [own[["audit", "model", "digest"]]]
+    if "baseline_digest" in own:  # not of an earlier version
+        sides.append(own.loc[own["baseline_digest"].ne(""), ["audit", "baseline", "baseline_digest"]])
+    if own.empty or any(digests(*of) != digest for side in sides for *of, digest in side.astype(str).to_numpy()):
         return ""
     outcomes = set(own["outcome"])
     found = next((one for one in (Outcome.FAILED, Outcome.INCONCLUSIVE) if str(one) in outcomes), Outcome.PASSED)
@@ -68,8 +74,12 @@ def tags(store: Store, runs: Mapping[str, Sequence[str]]) -> dict[str, str]:
         return {}
     try:
         found = pd.read_csv(path, dtype=str, keep_default_na=False)
-        digests = {model: {audit: digest(store, audit, model) for audit in names} for model, names in runs.items()}
-        return {model: said for model in runs if (said := tag(found, model, digests[model]))}
+
+        @cache
+        def now(audit: str, model: str) -> str:
+            return NO_RESULT if audit not in runs.get(model, (audit,)) else digest(store, audit, model)
+
+        return {model: said for model in runs if (said := tag(found, model, now))}
     except (OSError, ValueError, KeyError) as error:
         raise StoreError(f"{path}: cannot be read ({error}); run 'markedness gate' again") from error
 
