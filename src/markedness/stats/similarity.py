@@ -48,15 +48,19 @@ def within_group_similarity(cells: SimilarityCells, confidence_level: float = 0.
     Returns
     -------
     DataFrame
-        group, mean_cosine, ci_low, ci_high, caveat, n (texts), n_prompts (with a pair). Interval: t by leaving out
-        names and prompts; a factor of fewer than six is fixed, and ``caveat`` says so. NaN where a group has no pair.
+        group, mean_cosine, ci_low, ci_high, caveat, n (texts), n_prompts (with a pair), mean_cosine_published.
+        Interval: t by leaving out names and prompts; a factor of fewer than six is fixed, and ``caveat`` says so. NaN
+        where a group has no pair. mean_cosine_published: over all pairs, those of one name among them.
     """
+    published = cells.published.groupby("group")["mean_cosine"].mean()
     rows = []
     for group in cells.groups:
         own = cells.only([group])
         found = _Tested.of(own, np.ones((1, 1)), np.zeros(len(own.n)), None, confidence_level)
-        rows.append((group, found.estimate, *found.bounds, found.caveat, int(own.n.sum()), found.n_prompts))
-    return pd.DataFrame(rows, columns=["group", "mean_cosine", "ci_low", "ci_high", "caveat", "n", "n_prompts"])
+        numbers = int(own.n.sum()), found.n_prompts, published.get(group, np.nan)
+        rows.append((group, found.estimate, *found.bounds, found.caveat, *numbers))
+    columns = ["group", "mean_cosine", "ci_low", "ci_high", "caveat", "n", "n_prompts", "mean_cosine_published"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 @dataclass(frozen=True)

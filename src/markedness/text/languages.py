@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -34,6 +36,22 @@ def no_embeddings(language: str, model: str) -> str:
         f"no sentence embeddings for {language_name(language)}: {_ENGLISH_EMBEDDINGS} knows English; name a "
         "multilingual model"
     )
+
+
+def unreadable(texts: Sequence[str], model: str) -> list[bool]:
+    """Which texts a model makes no sentence embedding of that means anything.
+
+    Those without a letter or digit, and with an English model those most of whose letters are not of the Latin
+    alphabet: the model knows these letters one by one at best, so that all such texts are alike to it.
+    """
+    english = model.rstrip("/").endswith(_ENGLISH_EMBEDDINGS)
+    return [not any(map(str.isalnum, text)) or (english and _mostly_other_letters(text)) for text in texts]
+
+
+def _mostly_other_letters(text: str) -> bool:
+    letters = Counter(filter(str.isalpha, text))
+    other = sum(n for letter, n in letters.items() if not unicodedata.name(letter, "").startswith("LATIN"))
+    return 2 * other > letters.total()
 
 
 def words_of_group(groups: Mapping[str, Mapping[str, str]], values: Iterable[str]) -> dict[str, str]:

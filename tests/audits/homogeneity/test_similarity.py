@@ -122,6 +122,14 @@ def test_within_group_similarity_averages_prompts_and_brackets_the_mean() -> Non
     assert table["n"].eq(360).all() and table["n_prompts"].eq(12).all()
 
 
+def test_within_group_similarity_as_published_is_over_the_pairs_of_one_name_too() -> None:
+    # Two names: twice (1, 0), and once (0, 1). Pairs of different names have cosine 0; of all three, one has cosine 1.
+    cells = similarity_cells([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], ["a"] * 3, ["p"] * 3, ["x", "x", "y"])
+    table = within_group_similarity(cells).set_index("group")
+    assert number(table, "a", "mean_cosine") == pytest.approx(0)
+    assert number(table, "a", "mean_cosine_published") == pytest.approx(1 / 3)
+
+
 def test_within_group_similarity_one_prompt_uses_the_texts_and_one_text_is_nan() -> None:
     rng = np.random.default_rng(5)
     vectors = np.vstack([unit(rng, 25, 0.5), unit(rng, 1, 0.5)])

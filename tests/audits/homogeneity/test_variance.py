@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from markedness.audits.homogeneity import evaluate
-from markedness.audits.homogeneity.estimators.group_differences import PairCounts, axis_labels
+from markedness.audits.homogeneity.estimators.group_differences import PairCounts
+from markedness.audits.homogeneity.estimators.groups import axis_labels
 from markedness.audits.homogeneity.estimators.variance import Study, variance_components
 from markedness.records import Axes, Axis, Value
 

@@ -32,7 +32,7 @@ from markedness.audits.homogeneity.estimators.scores import (
 from markedness.audits.homogeneity.estimators.variance import across as variance_across
 from markedness.audits.homogeneity.estimators.variance import variance_components
 from markedness.cards import are
-from markedness.records import Axes, FeatureTables
+from markedness.records import Axes, FeatureTables, Status
 from markedness.results import Evaluation
 from markedness.stats.similarity import similarity_effects, similarity_simple_effects, within_group_similarity
 from markedness.stats.similarity_cells import similarity_cells
@@ -147,6 +147,7 @@ def _answer_notes(answers: pd.DataFrame) -> Iterator[str]:
     kept = answers["kept"].astype(bool)
     left_out = answers[~kept].groupby("status")["count"].sum()
     if len(left_out):
+        left_out = left_out.rename({Status.OK.value: "empty or unreadable"})
         parts = ", ".join(f"{count} {status}" for status, count in left_out.items())
         n = int(left_out.sum())
         yield f"{n} of {int(answers['count'].sum())} answers {are(n)} left out: {parts}."

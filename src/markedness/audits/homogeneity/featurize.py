@@ -12,7 +12,7 @@ from markedness.audits.homogeneity import DEFAULT_AXES
 from markedness.audits.homogeneity.language.categories import word_counts
 from markedness.records import AuditError, Axes, Features, Status, Stimuli, Strict, Unsupported
 from markedness.text.embeddings import DEFAULT_MODEL, Dtype, EmbeddingError, embed
-from markedness.text.languages import language_name, no_embeddings
+from markedness.text.languages import language_name, no_embeddings, unreadable
 from markedness.text.refusals import RECOGNISED
 
 MOSTLY = 0.5
@@ -71,8 +71,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     rows["cue"] = responses["prompt_id"]
     rows["category"] = responses["answer"]
     rows["empty"] = responses["empty"]
-    rows["cluster"] = _clusters(responses)
     rows["kind"] = _kinds(responses, params.text_words)
+    compared = rows["kind"].eq("text") & rows["status"].eq(Status.OK.value) & ~rows["empty"]
+    rows["cluster"] = _clusters(responses, compared)
     rows["kept"] = ~rows["status"].isin([status.value for status in params.exclude])
     if params.exclude_empty:
         rows["kept"] &= ~rows["empty"]
@@ -89,6 +90,10 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     if why := no_embeddings(stimuli.language, params.embedding_model):
         return Unsupported(f"{why} as homogeneity.featurize.embedding_model")
     embedded = rows.loc[texts, keys].assign(count=1, category=None)
+    said = responses.loc[embedded.index, "text"].astype("string").fillna("").tolist()
+    strange = embedded["kept"] & np.array(unreadable(said, params.embedding_model))
+    embedded["kept"] &= ~strange
+    notes = (*notes, *_unread_notes(strange, params.embedding_model))
     read = embedded["kept"]
     try:
         texts = responses.loc[embedded.index[read], "text"].tolist()
@@ -109,6 +114,16 @@ def _language_notes(language: str) -> Iterator[str]:
         )
 
 
+def _unread_notes(strange: pd.Series, model: str) -> Iterator[str]:
+    """Which texts cannot be compared."""
+    if n := int(strange.sum()):
+        yield (
+            f"{n} of {len(strange)} longer texts are left out: they have no letter or digit, or are not written in the "
+            f"Latin alphabet, the only one that {model} knows; name a multilingual model as "
+            "homogeneity.featurize.embedding_model."
+        )
+
+
 def _empty_notes(kept: pd.DataFrame) -> Iterator[str]:
     """Where answers of emoji or punctuation alone, which clean to one category, decide what is measured."""
     shares = kept["empty"].astype(float).groupby(kept["group"], sort=True).mean()
@@ -120,10 +135,17 @@ def _empty_notes(kept: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def _clusters(responses: pd.DataFrame) -> pd.Series:
-    """A name within its group ("Asian woman: Min"); without a name the number in the cue ("Asian woman #3")."""
+def _clusters(responses: pd.DataFrame, texts: pd.Series[bool]) -> pd.Series:
+    """A name within its group ("Asian woman: Min"); without a name the number in the cue ("Asian woman #3").
+
+    ``texts``: which are longer texts that can be compared. Without a name, such a text has the number of the first that
+    is word for word the same: copies are one cluster.
+    """
     group = responses["group"].astype("string").fillna("")
     number = responses.groupby([responses["prompt_id"], group], sort=False, dropna=False).cumcount() + 1
+    plain = responses["text"].astype("string").str.lower().str.split().str.join(" ").where(texts)
+    first = number.groupby([responses["prompt_id"], group, plain], sort=False, dropna=True).transform("first")
+    number = first.fillna(number).astype(number.dtype)
     alone = group + " #" + number.astype("string")
     if "name" not in responses:
         return alone

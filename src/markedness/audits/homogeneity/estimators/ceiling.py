@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from markedness.audits.homogeneity.estimators.group_differences import AxisLabels, PairCounts, jackknife_variance
+from markedness.audits.homogeneity.estimators.group_differences import PairCounts, jackknife_variance
+from markedness.audits.homogeneity.estimators.groups import AxisLabels
 from markedness.audits.homogeneity.replication import effect_to_correlation
 from markedness.stats.inference import Codes, Floats
 

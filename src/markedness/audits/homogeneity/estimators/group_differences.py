@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from markedness.records import Axes
+from markedness.audits.homogeneity.estimators.groups import AxisLabels, with_values
 from markedness.stats.inference import (
     Codes,
     Exchange,
@@ -151,51 +151,13 @@ class GroupDifference:
     n_cues: int
 
 
-@dataclass(frozen=True)
-class AxisLabels:
-    """One axis: the group of each name, and the values of the other axes."""
-
-    axis: str
-    values: tuple[str, ...]
-    """The unmarked value, then the marked ones that have names."""
-    codes: Codes
-    """Shape (names,): index into ``values``, -1 for none."""
-    strata: NDArray[np.object_]
-    """Shape (names,)."""
-
-
-def axis_labels(names: pd.DataFrame, axes: Axes) -> list[AxisLabels]:
-    """The axes on which an unmarked and a marked value have names.
-
-    Parameters
-    ----------
-    names
-        One name a row, in the order of `PairCounts.names`: the axes.
-    """
-    found = []
-    for axis, words in axes.items():
-        own = names[axis].astype(str)
-        values = [value for value in (words.unmarked, *words.marked) if own.eq(value).any()]
-        if len(values) < 2 or values[0] != words.unmarked:
-            continue
-        codes = np.asarray(own.map({value: place for place, value in enumerate(values)}).fillna(-1), dtype=np.intp)
-        others = names[[other for other in axes if other != axis]].astype(str).agg(" ".join, axis=1)
-        found.append(AxisLabels(axis, tuple(values), codes, others.to_numpy(object)))
-    return found
-
-
-def exchangeable(axes: Sequence[AxisLabels]) -> list[AxisLabels]:
-    """The axes with the marked values that have names in a stratum with names of the unmarked value: the testable."""
+def comparable(counts: PairCounts, axes: Sequence[AxisLabels]) -> list[AxisLabels]:
+    """The axes with the marked values that have two names with answers to a cue to which the unmarked value has two."""
     found = []
     for one in axes:
-        unmarked = one.strata[one.codes == 0]
-        kept = [place for place in range(1, len(one.values)) if np.isin(one.strata[one.codes == place], unmarked).any()]
-        if kept:
-            codes = np.full_like(one.codes, -1)
-            for number, place in enumerate([0, *kept]):
-                codes[one.codes == place] = number
-            values = tuple(one.values[place] for place in [0, *kept])
-            found.append(AxisLabels(one.axis, values, codes, one.strata))
+        whole, _ = counts.differences(one.codes[None, :], len(one.values))
+        there = np.isfinite(whole[0]).any(axis=1)
+        found += with_values(one, [place for place in range(1, len(one.values)) if there[place - 1]])
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,10 @@ from numpy.typing import NDArray
 
 from markedness.audits.homogeneity.estimators.differentiation import Replicates
 from markedness.records import Axes, group_name
+from markedness.stats.inference import Codes
+
+MOST_UNLIKE = 0.2
+"""Share of names that would have to have another value on the other axes, above which a sentence says so."""
 
 
 class Group(NamedTuple):
@@ -62,3 +67,82 @@ def compared(bootstrap: Bootstrap) -> Iterator[tuple[Group, str, Replicates, Rep
         if group.reference is not None:
             reference = bootstrap.get(Group(group.axis, group.reference, None), {})
             yield from ((group, cue, reference[cue], marked) for cue, marked in by_cue.items() if cue in reference)
+
+
+@dataclass(frozen=True)
+class AxisLabels:
+    """One axis: the group of each name, and the values of the other axes."""
+
+    axis: str
+    values: tuple[str, ...]
+    """The unmarked value, then the marked ones that have names."""
+    codes: Codes
+    """Shape (names,): index into ``values``, -1 for none."""
+    strata: NDArray[np.object_]
+    """Shape (names,)."""
+
+
+def axis_labels(names: pd.DataFrame, axes: Axes) -> list[AxisLabels]:
+    """The axes on which an unmarked and a marked value have names.
+
+    Parameters
+    ----------
+    names
+        One name a row, in the order of ``PairCounts.names`` of `group_differences`: the axes.
+    """
+    found = []
+    for axis, words in axes.items():
+        own = names[axis].astype(str)
+        values = [value for value in (words.unmarked, *words.marked) if own.eq(value).any()]
+        if len(values) < 2 or values[0] != words.unmarked:
+            continue
+        codes = np.asarray(own.map({value: place for place, value in enumerate(values)}).fillna(-1), dtype=np.intp)
+        others = names[[other for other in axes if other != axis]].astype(str).agg(" ".join, axis=1)
+        found.append(AxisLabels(axis, tuple(values), codes, others.to_numpy(object)))
+    return found
+
+
+def exchangeable(axes: Sequence[AxisLabels]) -> list[AxisLabels]:
+    """The axes with the marked values that have names in a stratum with names of the unmarked value: the testable."""
+    found = []
+    for one in axes:
+        unmarked = one.strata[one.codes == 0]
+        kept = [place for place in range(1, len(one.values)) if np.isin(one.strata[one.codes == place], unmarked).any()]
+        found += with_values(one, kept)
+    return found
+
+
+def with_values(one: AxisLabels, kept: Sequence[int]) -> list[AxisLabels]:
+    """The axis with the unmarked and some marked values, by their places; none without one."""
+    if not kept:
+        return []
+    codes = np.full_like(one.codes, -1)
+    for number, place in enumerate([0, *kept]):
+        codes[one.codes == place] = number
+    return [AxisLabels(one.axis, tuple(one.values[place] for place in [0, *kept]), codes, one.strata)]
+
+
+def unlike_names(axes: Sequence[AxisLabels], values: Collection[str]) -> str:
+    """A sentence where names of some of the values have other values on the other axes than the unmarked; else "".
+
+    Groups of an axis are compared over all of their names, as published: with men alone of one race and women too of
+    the other, the difference is one of race and gender.
+    """
+    found = []
+    for one in axes:
+        known, stratum = np.unique(one.strata, return_inverse=True)
+        shares = []
+        for place in range(len(one.values)):
+            counts = np.bincount(stratum[one.codes == place], minlength=len(known))
+            shares.append(counts / counts.sum())
+        found += [
+            f"{value} and {one.values[0]}"
+            for value, share in zip(one.values[1:], shares[1:], strict=True)
+            if value in values and np.abs(share - shares[0]).sum() / 2 > MOST_UNLIKE
+        ]
+    if not found:
+        return ""
+    return (
+        f"The names of {', of '.join(found)} differ in the other axes: estimate and interval include what these do, "
+        "p does not."
+    )

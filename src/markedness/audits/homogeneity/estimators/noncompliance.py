@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from scipy.sparse.csgraph import connected_components
 
 from markedness.records import Axes, Status
 from markedness.results import NAN, Score
 from markedness.stats import inference
+from markedness.stats.inference import Floats
 
 NONCOMPLIANT = [Status.REFUSAL.value, Status.UNPARSED.value, Status.TRUNCATED.value]
 UNANSWERED = [Status.FAILED.value, Status.UNSUPPORTED.value]
@@ -29,18 +31,28 @@ def noncompliance_difference(answers: pd.DataFrame, axes: Axes, rng: np.random.G
     What failed counts, since a provider that withholds an answer lets its request fail. Which difference would have
     been found is not known: the error of a rare share grows with the share, and that of names with it (docs/sizes.md).
     """
-    names, contrasts = _names(answers, axes), []
-    for axis, words in axes.items():
-        others = [names[other].astype(str).to_numpy() for other in axes if other != axis]
-        contrasts.append(inference.Contrast(names[axis].to_numpy(object), words.marked, words.unmarked, others))
+    names = _names(answers, axes)
+    bad, asked, left = _of_equal_cues(answers, axes, names, ["bad", "failed"], ["answered", "failed"])
     made = inference.contrast_score(
-        "noncompliance.difference", names["bad"] + names["failed"], names["answered"] + names["failed"], contrasts, rng,
+        "noncompliance.difference", bad, asked, contrasts(names, axes), rng,
         cluster="name", clusters=names["cluster"], family=family, method=METHOD, unit="answers", comparable=True,
         n_missing=int(names["failed"].sum()),
         positive="answers about the marked groups fail or do not comply with the prompt more often",
         negative="answers about the marked groups fail or do not comply with the prompt less often",
     )  # fmt: skip
-    return replace(made, detectable=NAN)
+    made = replace(made, detectable=NAN)
+    return made.warned(f"Not over {', '.join(left)}: asked about other cues than all else.") if left else made
+
+
+def contrasts(names: pd.DataFrame, axes: Axes) -> list[inference.Contrast]:
+    """The marked values of each axis against the unmarked one, within the values of the others; one row a name."""
+    return [
+        inference.Contrast(
+            names[axis].to_numpy(object), words.marked, words.unmarked,
+            [names[other].astype(str).to_numpy() for other in axes if other != axis],
+        )
+        for axis, words in axes.items()
+    ]  # fmt: skip
 
 
 def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rng: np.random.Generator) -> pd.DataFrame:
@@ -60,9 +72,11 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
     DataFrame
         `COLUMNS`: n (answers received), noncompliant, share in [0, 1] (NaN without answers) with its interval (NaN with
         fewer than six names), empty (answers without a letter or digit), missing (no answer), p (of a marked value
-        against the unmarked one; NaN for that), p_adjusted (Benjamini-Hochberg over all marked values of all axes).
+        against the unmarked one, at equal cues; NaN for that), p_adjusted (Benjamini-Hochberg over all marked values of
+        all axes).
     """
     names = _names(answers, axes)
+    hits, asked, _ = _of_equal_cues(answers, axes, names, ["bad"], ["answered"])
     rows = []
     for axis, words in axes.items():
         others = [names[other].astype(str).to_numpy() for other in axes if other != axis]
@@ -73,7 +87,7 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
             p = float("nan")
             if value != words.unmarked:
                 p = inference.group_difference_score(
-                    "", names["bad"], names["answered"], names[axis], [value], words.unmarked, rng, cluster="name",
+                    "", hits, asked, names[axis], [value], words.unmarked, rng, cluster="name",
                     blocks=others,
                 ).p  # fmt: skip
             rows.append(
@@ -111,18 +125,55 @@ def published_noncompliance_by_cue(answers: pd.DataFrame) -> pd.DataFrame:
 COUNTED = ("answered", "bad", "empty", "missing", "failed")
 
 
-def _names(answers: pd.DataFrame, axes: Axes) -> pd.DataFrame:
-    """One row per name: its axes, and how many of its answers are what."""
+def _of_equal_cues(
+    answers: pd.DataFrame, axes: Axes, names: pd.DataFrame, hits: Sequence[str], totals: Sequence[str]
+) -> tuple[Floats, Floats, list[str]]:
+    """Hits of each name beyond what its cues let expect, its answers, and the groups that cannot be compared.
+
+    Cues differ in how many answers comply, so that a group that was asked about some of them alone would be accused for
+    these. The share of hits is a sum over group and cue, fitted by least squares with the answers as weights; the part
+    of the cues is taken out. Nothing is taken out where all groups were asked about the same cues equally often.
+    Without a chain of cues that groups share, they cannot be compared: all but the largest such set have no answers.
+    """
+    top, below = (names[list(parts)].sum(axis=1).to_numpy(float) for parts in (hits, totals))
+    cells = _names(answers, axes, "cue")
+    cells = cells.assign(hits=cells[list(hits)].sum(axis=1), total=cells[list(totals)].sum(axis=1)).query("total > 0")
+    group, known = pd.factorize(cells[list(axes)].astype(str).agg(" ".join, axis=1))
+    cue, cues = pd.factorize(cells["cue"])
+    asked = np.zeros((len(known), len(cues)))
+    np.add.at(asked, (group, cue), cells["total"].to_numpy(float))
+    if not len(cells) or np.ptp(asked / asked.sum(axis=1, keepdims=True), axis=0).max() < 1e-9:
+        return top, below, []
+    of_group = connected_components(asked @ asked.T > 0, directed=False)[1]
+    most = np.bincount(of_group, asked.sum(axis=1)).argmax()
+    found = np.zeros_like(asked)
+    np.add.at(found, (group, cue), cells["hits"].to_numpy(float))
+    places = np.argwhere(asked > 0)
+    root = np.sqrt(asked[asked > 0])
+    design = np.zeros((len(places), len(known) + len(cues)))
+    design[np.arange(len(places)), places[:, 0]] = root
+    design[np.arange(len(places)), len(known) + places[:, 1]] = root
+    effects = np.linalg.lstsq(design, found[asked > 0] / root, rcond=None)[0][len(known) :]
+    expected = cells["total"].to_numpy(float) * effects[cue]
+    keys = pd.MultiIndex.from_frame(names[["cluster", *axes]].astype(str))
+    of_name = keys.get_indexer(pd.MultiIndex.from_frame(cells[["cluster", *axes]].astype(str)))
+    top = top - np.bincount(of_name, expected, len(names))
+    apart = np.bincount(of_name, of_group[group] != most, len(names)) > 0
+    return top, np.where(apart, 0.0, below), [str(name) for name in known[of_group != most]]
+
+
+def _names(answers: pd.DataFrame, axes: Axes, *further: str) -> pd.DataFrame:
+    """One row per name, and per value of ``further`` columns: its axes, and how many of its answers are what."""
     status, count = answers["status"], answers["count"]
     missing = count.where(status.isin(UNANSWERED), 0)
-    counts = answers[["cluster", *axes]].assign(
+    counts = answers[["cluster", *axes, *further]].assign(
         answered=count - missing,
         bad=count.where(status.isin(NONCOMPLIANT), 0),
         empty=count.where(answers["empty"].astype(bool), 0),
         missing=missing,
         failed=count.where(status.eq(Status.FAILED.value), 0),
     )
-    keys: Sequence[str] = ["cluster", *axes]
+    keys: Sequence[str] = ["cluster", *axes, *further]
     return counts.groupby(list(keys), sort=False, dropna=False)[list(COUNTED)].sum().reset_index()
 
 

@@ -12,15 +12,14 @@ import pandas as pd
 from markedness.audits.homogeneity import SPEC
 from markedness.audits.homogeneity.estimators.ceiling import ceiling
 from markedness.audits.homogeneity.estimators.group_differences import (
-    AxisLabels,
     GroupDifference,
     PairCounts,
-    axis_labels,
-    exchangeable,
+    comparable,
     mean_difference,
     value_differences,
 )
-from markedness.audits.homogeneity.estimators.noncompliance import noncompliance_difference
+from markedness.audits.homogeneity.estimators.groups import AxisLabels, axis_labels, exchangeable, unlike_names
+from markedness.audits.homogeneity.estimators.noncompliance import contrasts, noncompliance_difference
 from markedness.audits.homogeneity.estimators.params import Params
 from markedness.records import Axes, FeatureTables
 from markedness.results import NAN, Score, named_contrasts, not_estimated
@@ -29,6 +28,7 @@ from markedness.stats import inference
 LESS_VARIETY = "the marked group is described with less variety"
 _MEANS = "answers about {group} vary {how} than those about {reference}"
 _UNTESTED = "no name of {groups} shares the values of the other axes with a name of the unmarked group"
+_NO_PAIRS = "no cue has answers from two names of both groups"
 TESTED = 2
 """Headline Scores that have a p-value: the family that is corrected."""
 METHOD = (
@@ -69,20 +69,32 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     made = []
     if found is not None:
         counts, labels = found
-        tested = exchangeable(labels)
+        apart = comparable(counts, labels)
+        tested = exchangeable(apart)
         mean = mean_difference(counts, tested, rng, TESTED, params.n_permutations)
         values = list(value_differences(counts, labels, rng, params.n_permutations))
         if mean is not None:
-            made.append(_marked_score(mean, tested, values, params.confidence_level))
+            score = _marked_score(mean, tested, values, params.confidence_level)
+            made.append(_warned(score, unlike_names(tested, {value for one in tested for value in one.values})))
         elif labels:
-            made.append(not_estimated("pd_difference.marked", _UNTESTED.format(groups="any marked group")))
+            why = _UNTESTED.format(groups="any marked group") if apart else _NO_PAIRS
+            made.append(not_estimated("pd_difference.marked", why))
         adjusted = inference.benjamini_hochberg([one.null.p for one in values])
-        made += [
-            replace(_difference_score(one.group, one, params.confidence_level, len(values)), p_adjusted=float(p))
-            for one, p in zip(values, adjusted, strict=True)
-        ]
+        for one, p in zip(values, adjusted, strict=True):
+            score = _difference_score(one.group, one, params.confidence_level, len(values))
+            made.append(replace(_warned(score, unlike_names(labels, {one.group})), p_adjusted=float(p)))
+        if sentence := _of_empty_answers(answers, axes, rng):
+            made = [_warned(one, sentence) for one in made]
+    elif answers["kind"].eq("text").any():
+        why = "the answers are longer texts, which are compared by sentence embeddings (similarity_difference)"
+        made.append(not_estimated("pd_difference.marked", why))
     made.append(noncompliance_difference(answers, axes, rng, TESTED))
     return inference.adjusted(made, SPEC.headline)
+
+
+def _warned(score: Score, sentence: str) -> Score:
+    """With a caveat, where there is one and something that it is about."""
+    return score.warned(sentence) if sentence and not score.missing else score
 
 
 def _marked_score(
@@ -91,25 +103,47 @@ def _marked_score(
     """The headline, which says which groups it is over and which are not tested."""
     known = {value for one in tested for value in one.values}
     over = [one for one in values if np.isfinite(one.estimate) and one.group in known]
-    left = [one.group for one in values if one.group not in known]
+    pairless = [one.group for one in values if not np.isfinite(one.estimate)]
+    left = [one.group for one in values if one.group not in known and one.group not in pairless]
     made = _difference_score("marked", mean, confidence_level, TESTED)
     made = replace(made, over=named_contrasts((one.group, one.reference) for one in over))
-    if not left:
-        return made
-    why = f"not over {', '.join(left)}: {_UNTESTED.format(groups='them')}"
-    return replace(made, method=f"{made.method}; {why}").warned(f"{why[0].upper()}{why[1:]}.")
+    for groups, reason in ((pairless, _NO_PAIRS), (left, _UNTESTED.format(groups="them"))):
+        if groups:
+            why = f"not over {', '.join(groups)}: {reason}"
+            made = replace(made, method=f"{made.method}; {why}").warned(f"{why[0].upper()}{why[1:]}.")
+    return made
+
+
+def _of_empty_answers(answers: pd.DataFrame, axes: Axes, rng: np.random.Generator) -> str:
+    """What empty answers that are more frequent for some groups do to the difference in P_d; "" where they are not."""
+    kept = answers[answers["kept"].astype(bool) & answers["kind"].eq("expression")]
+    if not kept["empty"].any():
+        return ""
+    counts = kept[["cluster", *axes]].assign(n=kept["count"], empty=kept["count"].where(kept["empty"].astype(bool), 0))
+    names = counts.groupby(["cluster", *axes], sort=False, dropna=False)[["n", "empty"]].sum().reset_index()
+    made = inference.contrast_score(
+        "", names["empty"], names["n"], contrasts(names, axes), rng.spawn(1)[0], cluster="name"
+    )
+    if not made.p <= inference.ALPHA:
+        return ""
+    return (
+        "Answers without a letter or digit are not equally frequent in all groups (marked minus unmarked: "
+        f"{made.estimate:+.0%}) and count as one category, as published: this difference may be theirs. "
+        "homogeneity.featurize.exclude_empty: true leaves them out."
+    )
 
 
 def _difference_score(item: str, one: GroupDifference, confidence_level: float, family: int) -> Score:
-    method = METHOD if np.isfinite(one.estimate) else "no cue has answers from two names of both groups"
+    method = METHOD if np.isfinite(one.estimate) else _NO_PAIRS
     group = f"the group {one.group}" if one.group else "the marked groups"
     reference = one.reference if one.group else "the unmarked ones"
-    return inference.claim(
+    made = inference.claim(
         f"pd_difference.{item}", one.estimate, one.spread, one.null, family=family, confidence_level=confidence_level,
         method=method, n=one.n_names, unit="names", comparable=True, group=one.group, reference=one.reference, worse=1,
         positive=_MEANS.format(group=group, how="less", reference=reference),
         negative=_MEANS.format(group=group, how="more", reference=reference),
     )  # fmt: skip
+    return made if np.isfinite(one.estimate) else replace(made, lacking=_NO_PAIRS)
 
 
 def ceiling_scores(counts: PairCounts, labels: Sequence[AxisLabels], rng: np.random.Generator) -> list[Score]:

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from markedness.audits.homogeneity.estimators.group_differences import AxisLabels, PairCounts
+from markedness.audits.homogeneity.estimators.group_differences import PairCounts
+from markedness.audits.homogeneity.estimators.groups import AxisLabels
 from markedness.stats.inference import Codes, Floats
 
 COLUMNS = ("comparison", "component", "variance", "share", "levels")

@@ -1,0 +1,136 @@
+"""Answers of one's own that are not as balanced as those that the audit asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from tests.audits.homogeneity.stages import STIMULI, evaluated
+
+from markedness.audits.homogeneity import clean, featurize, generate
+from markedness.records import Features
+from markedness.results import Evaluation
+
+WORDS = [f"{a}{b}{c}" for a in "bdfg" for b in "aei" for c in ("ra", "lo")][:14]
+TEXT = "the quiet person walks along the river and thinks about the work of the week"
+
+
+def answers(
+    rng: np.random.Generator, race: str, cues: tuple[str, ...], names: int = 8, n: int = 4, gender: str = "man"
+) -> list[tuple[str, ...]]:
+    """Race, gender, name, cue and answer; each name has favourites of its own in each cue."""
+    rows = []
+    for name in range(names):
+        for cue in cues:
+            weights = np.exp(-np.log(np.arange(1, 15)) + 0.8 * rng.normal(size=14))
+            drawn = rng.choice(WORDS, n, p=weights / weights.sum())
+            rows += [(race, gender, f"{race} {gender} {name}", cue, str(word)) for word in drawn]
+    return rows
+
+
+def frame(rows: Sequence[tuple[str, ...]]) -> pd.DataFrame:
+    """Generations of a corpus."""
+    table = pd.DataFrame(rows, columns=["race", "gender", "name", "cue", "text"])
+    table = table.assign(group=table["race"] + " " + table["gender"], finish_reason=None, error=None, prompt="p")
+    return generate.complete_corpus(table, STIMULI, generate.Params())
+
+
+def evaluated_corpus(rows: Sequence[tuple[str, ...]], seed: int = 0) -> Evaluation:
+    return evaluated(frame(rows), seed, n_resamples=20, n_permutations=99)
+
+
+def test_difference_is_not_over_a_group_that_shares_no_cue_and_says_so() -> None:
+    rng = np.random.default_rng(1)
+    shared = answers(rng, "White", ("a", "b")) + answers(rng, "Black", ("a", "b"))
+    made = evaluated_corpus(shared + answers(rng, "Asian", ("c",)))
+    headline = made.score("pd_difference.marked")
+    assert headline.over == "Black - White"
+    assert "Not over Asian: no cue has answers from two names of both groups." in headline.caveat
+    assert made.score("pd_difference.Asian").lacking == "no cue has answers from two names of both groups"
+    refused = made.score("noncompliance.difference")
+    assert refused.over == "Black - White" and "Not over Asian man: asked about other cues" in refused.caveat
+    assert evaluated_corpus(shared).score("pd_difference.marked").caveat == ""
+
+
+def declined(seed: int, more: float) -> float:
+    """p of noncompliance where most of the answers to one cue are declined, which is the only one of Asian names."""
+    rng = np.random.default_rng([20261124, seed])
+    rows = answers(rng, "White", ("easy", "hard")) + answers(rng, "Black", ("easy", "hard"))
+    table = frame(rows + answers(rng, "Asian", ("hard",)))
+    chance = np.where(table["cue"].eq("hard"), 0.7, 0.02) + more * table["race"].eq("Asian")
+    table.loc[rng.random(len(table)) < chance, "text"] = "Sorry, no"
+    return evaluated(table, n_resamples=20, n_permutations=99).score("noncompliance.difference").p
+
+
+def test_noncompliance_of_a_group_that_was_asked_the_hard_cue_alone_is_that_of_the_cue() -> None:
+    # The raw share of Asian names is 0.7 against 0.36 of the others, half of whose answers are to the easy cue.
+    assert sum(declined(seed, 0.0) <= 0.05 for seed in range(5)) <= 2
+    assert all(declined(seed, 0.3) <= 0.05 for seed in range(2))
+
+
+@pytest.mark.slow
+def test_noncompliance_at_unequal_cues_is_found_in_five_percent() -> None:
+    found = sum(declined(100 + seed, 0.0) <= 0.05 for seed in range(100))
+    assert stats.binomtest(found, 100, 0.05, alternative="greater").pvalue > 0.01, found
+
+
+def test_difference_says_where_the_names_of_groups_differ_in_another_axis() -> None:
+    rng = np.random.default_rng(2)
+    rows = [
+        one
+        for race in ("White", "Black", "Asian")
+        for gender in ("man", "woman")
+        if (race, gender) != ("Black", "man")
+        for one in answers(rng, race, ("a", "b"), gender=gender)
+    ]
+    made = evaluated_corpus(rows)
+    # Black names are all of women, White ones half: half of the Black ones would have to be of men.
+    assert "The names of Black and White differ in the other axes" in made.score("pd_difference.Black").caveat
+    assert made.score("pd_difference.Asian").caveat == ""
+
+
+def test_difference_warns_of_empty_answers_of_one_group() -> None:
+    rng = np.random.default_rng(3)
+    table = frame(answers(rng, "White", ("a", "b")) + answers(rng, "Black", ("a", "b")))
+    blank = table["race"].eq("Black") & (rng.random(len(table)) < 0.4)
+    assert evaluated(table, n_resamples=20, n_permutations=99).score("pd_difference.marked").caveat == ""
+    table.loc[blank, "text"] = ""
+    made = evaluated(table, n_resamples=20, n_permutations=99)
+    assert "exclude_empty: true leaves them out" in made.score("pd_difference.marked").caveat
+
+
+def texts(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> Features:
+    """Features of longer texts about White men without a name, whose vectors are made up."""
+
+    def embed(given: list[str], *_: object) -> np.ndarray:
+        return np.eye(8)[[len(text) % 8 for text in given]]
+
+    monkeypatch.setattr(featurize, "embed", embed)
+    table = frame([("White", "man", "", "story", text) for text in said])
+    made = featurize.featurize(clean.clean(table, clean.Params()), featurize.Params(), STIMULI)
+    assert isinstance(made, Features)
+    return made
+
+
+def test_texts_without_words_or_in_another_alphabet_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = texts(
+        monkeypatch, [f"{TEXT} {word}" for word in WORDS[:6]] + ["", "… !", "тихий человек идёт вдоль реки " * 3]
+    )
+    kept = made.tables["answers"]["kept"].astype(bool)
+    assert kept.tolist() == [True] * 6 + [False] * 3
+    assert made.tables["answers"].loc[~kept, "embedding"].isna().all()
+    assert any(note.startswith("3 of 9 longer texts are left out") for note in made.notes)
+
+
+def test_copies_of_a_text_without_a_name_are_one_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = texts(monkeypatch, [f"{TEXT} a", f"{TEXT} b", f"{TEXT}  A", f"{TEXT} c"])
+    assert made.tables["answers"]["cluster"].tolist() == [f"White man #{number}" for number in (1, 2, 1, 4)]
+
+
+def test_difference_of_longer_texts_alone_names_the_measure_that_compares_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(race, "man", f"{race} {n}", "story", f"{TEXT} {n}") for race in ("White", "Black") for n in range(6)]
+    monkeypatch.setattr(featurize, "embed", lambda given, *_: np.eye(16)[[len(text) % 16 for text in given]])
+    assert "similarity_difference" in evaluated_corpus(rows).score("pd_difference.marked").lacking
