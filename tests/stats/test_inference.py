@@ -260,6 +260,24 @@ def test_null_detectable_is_missing_where_the_smallest_p_is_too_large() -> None:
     assert np.isnan(inference.null_detectable(null, family=100))
 
 
+def test_count_detectable_is_the_excess_of_a_poisson_count_that_reaches_the_first_rare_one() -> None:
+    # Poisson(1): P(3 or more) = 0.080, P(4 or more) = 0.019, so that 4 is found; Poisson(5.515) reaches 4 in 80 %.
+    assert inference.count_detectable(inference.Null(mean=1.0, sd=1.0, smallest_p=0.001)) == pytest.approx(
+        4.515, abs=0.01
+    )
+    # Variance twice the mean: geometric with P(k or more) = 2^-k, so that 5 is found. By the normal approximation an
+    # excess of 2.487 x sqrt(2) = 3.5 would do.
+    wider = inference.Null(mean=1.0, sd=2**0.5, smallest_p=0.001)
+    least = inference.count_detectable(wider)
+    assert stats.nbinom.sf(4, 1 + least, 0.5) == pytest.approx(0.8, abs=1e-3)
+    assert least > inference.null_detectable(wider)
+    # Of large counts the normal approximation holds.
+    many = inference.Null(mean=4000.0, sd=64.0, smallest_p=0.001)
+    assert inference.count_detectable(many) == pytest.approx(inference.null_detectable(many), rel=0.03)
+    assert np.isnan(inference.count_detectable(inference.Null(mean=0.0, sd=0.0, smallest_p=0.001)))
+    assert np.isnan(inference.count_detectable(wider, family=100))
+
+
 # ---- half-samples
 
 

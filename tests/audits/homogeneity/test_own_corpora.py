@@ -22,7 +22,7 @@ def answers(
     rng: np.random.Generator, race: str, cues: tuple[str, ...], names: int = 8, n: int = 4, gender: str = "man"
 ) -> list[tuple[str, ...]]:
     """Race, gender, name, cue and answer; each name has favourites of its own in each cue."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in range(names):
         for cue in cues:
             weights = np.exp(-np.log(np.arange(1, 15)) + 0.8 * rng.normal(size=14))

@@ -185,6 +185,31 @@ def null_detectable(null: Null, family: int = 1, two_sided: bool = False, power:
     return float((stats.norm.isf(alpha / 2 if two_sided else alpha) + stats.norm.ppf(power)) * null.sd)
 
 
+def count_detectable(null: Null, family: int = 1, power: float = POWER) -> float:
+    """Smallest excess of a count that a one-sided exchange test finds with probability ``power``.
+
+    In counts beyond the mean of the null. A count varies the more the larger it is, and its null has a long upper tail:
+    both are negative binomial with the ratio of variance to mean that the null has, Poisson where that is below 1. It
+    is found from the smallest count on that the null reaches with at most the corrected level. NaN where nothing can be
+    found: a null that is always 0 or does not vary, or a smallest p above the corrected level.
+    """
+    from scipy import optimize, stats
+
+    alpha = ALPHA / max(1, family)
+    if not (null.mean > 0 and null.sd > 0) or null.smallest_p > alpha:
+        return NAN
+    ratio = max(null.sd**2 / null.mean, 1 + 1e-6)
+
+    def reached(count: float, mean: float) -> float:
+        return float(stats.nbinom.sf(count - 1, mean / (ratio - 1), 1 / ratio))
+
+    least = float(stats.nbinom.isf(alpha, null.mean / (ratio - 1), 1 / ratio)) + 1
+    high = least
+    while reached(least, high) < power:
+        high *= 1.5
+    return float(optimize.brentq(lambda mean: reached(least, mean) - power, null.mean, high, xtol=1e-4)) - null.mean
+
+
 def flip_test(
     parts: Floats,
     statistic: Callable[[Floats], Floats],

@@ -57,8 +57,10 @@ def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Gener
     proportional fitting; z is the signed root 2 (sqrt(c/f + 3/8) - sqrt(m/f + 3/8)) / sqrt(g) of the count c against
     the fitted m, with f the variance of the units' residuals over their mean (texts repeat their words) and g the
     share of the variance that fitting leaves. Its largest value is compared with those of standardised residuals
-    exchanged among the units of a prompt: exact for words that no axis changes. Only words that a group has more of
-    than expected count. Source: Freedman & Lane 1983, Journal of Business & Economic Statistics 1(4):292-298.
+    exchanged among the units of a prompt: exact for words that no axis changes. Where the texts of a combination repeat
+    their words more than others, f is larger there, and residuals are exchanged over its root. Only words that a group
+    has more of than expected count. Source: Freedman & Lane 1983, Journal of Business & Economic Statistics
+    1(4):292-298.
     """
     groups = of_axis(corpus.grouping, None)
     units, counts = corpus.units, corpus.unit_counts
@@ -77,12 +79,13 @@ def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Gener
     observed, expected = (fits @ _summed(part, units.combination, fits.shape[1]) for part in (x, rate))
     with np.errstate(divide="ignore", invalid="ignore"):
         dispersion = np.square(residual).sum(axis=0) / rate.sum(axis=0)
-        left = np.einsum("vgc,cv->gv", np.square(slope), mean_by_combination) / expected
+        relative = _relative_dispersion(np.square(residual) / dispersion, rate, units.combination, fits.shape[1])
+        left = np.einsum("vgc,cv,c->gv", np.square(slope), mean_by_combination, relative) / expected
     z = _signed_root(observed - expected, expected, dispersion, left)
     z = np.where(np.isfinite(z) & (left > 1e-9), z, np.nan)
     if not np.isfinite(z).any():
         return None
-    draws = _largest(_Residuals.of(corpus, rate, residual, lengths), slope, (expected, dispersion, left), rng)
+    draws = _largest(_Residuals.of(corpus, rate, residual, lengths, relative), slope, (expected, dispersion, left), rng)
     most = min(n_draws, draws_needed(family))
     null = exchange_test(float(np.nanmax(z)), draws.reader(lambda made: made[:, 0]), most, two_sided=False)
     made = draws.first(null.n)
@@ -91,6 +94,17 @@ def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Gener
     p = np.where(np.isnan(z), np.nan, p)
     chance = (made > np.quantile(largest, 1 - ALPHA)).sum(axis=1).mean()
     return Interactions(groups, words, observed, expected, z, null, p, float((p <= ALPHA).sum()), float(chance))
+
+
+def _relative_dispersion(squares: Floats, rate: Floats, combination: NDArray[np.int64], n: int) -> Floats:
+    """How much more than on average the words of a combination's texts vary, (C,); 1 on average over occurrences.
+
+    ``squares``: squared residuals over the dispersion of their word, (u, V). Texts of one group may repeat their words
+    more than those of another: then the same departure is less surprising there.
+    """
+    varied, expected = (np.bincount(combination, np.nan_to_num(part).sum(axis=1), n) for part in (squares, rate))
+    made = np.divide(varied, expected, out=np.ones(n), where=(expected > 0) & (varied > 0))
+    return np.asarray(made * expected.sum() / max(float(made @ expected), 1e-12))
 
 
 def _signed_root(departure: Floats, expected: Floats, dispersion: Floats, left: Floats) -> Floats:
@@ -157,20 +171,22 @@ class _Residuals:
     combination: NDArray[np.int64]
     """Of each cell."""
     values: NDArray[np.float32]
-    """(x - m) / sqrt(m), (u, V)."""
+    """(x - m) / sqrt(m r), (u, V); r: relative dispersion of the combination."""
     root_rate: NDArray[np.float32]
-    """Square root of the fitted rate of each cell, (cells, V)."""
+    """Square root of the fitted rate of each cell times r, (cells, V)."""
     root_length: NDArray[np.float32]
     """(u,)."""
 
     @classmethod
-    def of(cls, corpus: Corpus, rate: Floats, residual: Floats, lengths: Floats) -> _Residuals:
+    def of(cls, corpus: Corpus, rate: Floats, residual: Floats, lengths: Floats, relative: Floats) -> _Residuals:
         units = corpus.units
         keys, cells = np.unique(np.column_stack([units.prompt, units.combination]), axis=0, return_inverse=True)
         cells = cells.reshape(-1)
         weight = np.bincount(cells, lengths, len(keys))
         root_rate = np.sqrt(_summed(rate, cells, len(keys)) / np.maximum(weight, 1e-9)[:, None])
+        root_rate *= np.sqrt(relative)[keys[:, 1]][:, None]
         values = np.divide(residual, np.sqrt(rate), out=np.zeros_like(residual), where=rate > 1e-12)
+        values /= np.sqrt(relative)[units.combination][:, None]
         everyone = np.arange(len(units))
         return cls(
             Exchange(everyone, units.block), cells, keys[:, 1], values.astype(np.float32),

@@ -128,11 +128,19 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
     ]  # fmt: skip
 
 
+_NO_VECTORS = "no text has a sentence embedding (personas.featurize.embeddings)"
+_NO_PAIRS = "no prompt has two texts of a marked and two of an unmarked group"
+
+
 def _similarity(corpus: Corpus, params: Params) -> Score:
     """``similarity.difference``, tested by the t of its jackknife: texts may differ by group and be equally alike."""
     if "similarity" in corpus.unread:
         return not_estimated("similarity.difference", corpus.unread["similarity"])
+    if not corpus.similarity.known.any():
+        return not_estimated("similarity.difference", _NO_VECTORS)
     estimate, influences = corpus.similarity.difference_with_influences(corpus.units)
+    if np.isnan(estimate):
+        return not_estimated("similarity.difference", _NO_PAIRS)
     return claim(
         "similarity.difference", estimate, corpus.units.spread(influences), family=FAMILY,
         confidence_level=params.confidence_level, method=corpus.units.method("t test"),

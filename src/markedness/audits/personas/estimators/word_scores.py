@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.personas import SPEC
@@ -15,6 +16,7 @@ from markedness.audits.personas.estimators.divergence import excess_influences
 from markedness.audits.personas.estimators.interaction import Interactions, interactions
 from markedness.audits.personas.estimators.marked_words import Exchanged, of_axis
 from markedness.audits.personas.estimators.params import Params
+from markedness.audits.personas.estimators.units import COPIES
 from markedness.audits.personas.language.groups import Group
 from markedness.results import NAN, Score, named_contrasts, not_estimated
 from markedness.stats.inference import (
@@ -26,6 +28,7 @@ from markedness.stats.inference import (
     Null,
     benjamini_hochberg,
     claim,
+    count_detectable,
     draws_needed,
     exchange_test,
     null_detectable,
@@ -33,6 +36,8 @@ from markedness.stats.inference import (
 
 FAMILY = len(SPEC.headline)
 EXCHANGED = "labels of whole texts, copies together, exchanged within prompt"
+_MOST_SHARED = 0.05
+"""Share of texts that several groups have, above which a sentence says so."""
 _MORE_WORDS = "the texts about marked groups have more words of their own than chance would give"
 _MORE_BITS = "the words about marked groups differ from those about unmarked ones more than by chance"
 _BEYOND = "crossed groups have words that their values one by one do not explain"
@@ -145,7 +150,7 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
             "marked_words.excess", n_marked - words.mean, NO_SPREAD, _centred(words), family=FAMILY,
             method=f"{EXCHANGED}, one-sided; no interval and no comparison, since it grows with the number of texts"
             + left,
-            missing_column=units.missing_column, smallest_effect=null_detectable(words, FAMILY), **about,
+            missing_column=units.missing_column, smallest_effect=count_detectable(words, FAMILY), **about,
         ),
         claim(
             "jsd.excess", float(bits[marked].mean()) - more.mean, units.spread(clustered[:, marked].mean(axis=1)),
@@ -161,9 +166,12 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     unequal = {axis: unequal_copies(corpus, axis, rng) for axis in (None, *corpus.axes)}
     axes = {group.name: axis for axis in unequal for group in of_axis(corpus.grouping, axis)}
 
+    shared = shared_texts(corpus)
+
     def warned(score: Score) -> Score:
-        sentence = unequal[axes.get(score.group)] if score.measure == "jsd" and score.family else ""
-        return score.warned(sentence) if sentence else score
+        tested = score.family and not score.missing
+        sentences = filter(None, (unequal[axes.get(score.group)], shared) if tested else ())
+        return score.warned(said) if (said := " ".join(sentences)) else score
 
     return list(map(warned, headline)), list(map(warned, of_groups))
 
@@ -194,8 +202,25 @@ def unequal_copies(corpus: Corpus, axis: str | None, rng: np.random.Generator) -
     means = np.bincount(exchange.labels, units.copies, len(size)) / size
     return (
         f"Copies of texts are not equally frequent in all groups (a text is there {means.min():.1f} times in one, "
-        f"{means.max():.1f} times in another), and exchanged labels spread them over all: the divergence by chance is "
+        f"{means.max():.1f} times in another), and exchanged labels spread them over all: the difference by chance is "
         "too large, so that this excess is too small. personas.clean.drop_duplicates: true counts each text once."
+    )
+
+
+def shared_texts(corpus: Corpus) -> str:
+    """What texts that several groups have word for word do to the excess; "" where hardly any are.
+
+    Each is exchanged by itself, so that exchanged labels tear apart what is equal in the groups as they are.
+    """
+    of_text = pd.DataFrame({"text": corpus.used["cluster"], "group": corpus.grouping.combination})
+    of_text = of_text[of_text["text"].str.startswith(COPIES)].drop_duplicates()
+    shared, n = int(of_text["text"].duplicated(keep=False).sum()), len(corpus.units)
+    if shared <= _MOST_SHARED * n:
+        return ""
+    return (
+        f"{shared} of {n} different texts of a group are word for word those of another group for the same prompt. "
+        "Exchanged labels tell them apart, so that the difference by chance is too large and this excess too small; a "
+        "column cluster that has one name for each such text keeps them together."
     )
 
 
@@ -268,7 +293,7 @@ def _of_group(
     return (
         claim(
             f"marked_words.{corpus.kind}: {group.name}", n_words, NO_SPREAD, words, method=f"{how}, one-sided",
-            missing_column=missing, smallest_effect=null_detectable(words), **_about(corpus, _MORE_WORDS, group),
+            missing_column=missing, smallest_effect=count_detectable(words), **_about(corpus, _MORE_WORDS, group),
         ),
         claim(
             f"jsd.{corpus.kind}: {group.name}", bits - more.mean,

@@ -63,9 +63,10 @@ def marked_words(
         table["only_crossed"] = _only_crossed(corpus, group, listed[:, here])
         table["in_prompt"] = _in_prompt(corpus, group, table["word"])
         table["pronoun"] = table["word"].isin(_pronouns(corpus)).astype("boolean")
-        tables.append(table.assign(**tests.columns(group, here)))
+        tables.append(pd.concat([table, pd.DataFrame(tests.columns(group, here), index=table.index)], axis=1))
     columns = ["kind", "group", "word", "rank", "z", "count_target", "survives_leave_one_prompt_out"]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
+    # A copy, so that the columns of many references are one array and not as many.
+    return pd.concat(tables, ignore_index=True).copy() if tables else pd.DataFrame(columns=columns)
 
 
 def with_departures(corpus: Corpus, words: pd.DataFrame, found: Interactions | None) -> pd.DataFrame:
