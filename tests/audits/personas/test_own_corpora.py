@@ -92,8 +92,10 @@ def crossed(seed: int, repeats: float, own: float = 0.0) -> Corpus:
         for race, gender in GROUPS:
             black_woman = (race, gender) == ("Black", "woman")
             shift = sum((of_value[value] for value in (race, gender) if value in of_value), np.zeros(n_words))
-            share = np.exp(logs + of_prompt + shift + own * black_woman * (np.arange(n_words) % 40 == 10))
-            share /= share.sum()
+            plain = np.exp(logs + of_prompt)
+            share = 0.4 * plain / plain.sum() * np.exp(shift + own * black_woman * (np.arange(n_words) % 40 == 10))
+            # The rest is a word without letters, which is not tested: shares of the others are exact products.
+            share[0] = 1 - share[1:].sum()
             for _ in range(12):
                 drawn = rng.gamma(np.maximum(share * (repeats if black_woman else 60.0), 1e-6)) + 1e-300
                 counts.append(rng.multinomial(60, drawn / drawn.sum()))
@@ -102,7 +104,7 @@ def crossed(seed: int, repeats: float, own: float = 0.0) -> Corpus:
         text=np.arange(len(rows)), kind="persona", status="ok", included=True, duplicate=False,
         sample=np.arange(len(rows)), cluster=[f"#{number}" for number in range(len(rows))],
     )  # fmt: skip
-    words = np.array([f"w{place:03d}" for place in range(n_words)], dtype=object)
+    words = np.array(["", *(f"w{place:03d}" for place in range(1, n_words))], dtype=object)
     bag = WordCounts(words, scipy.sparse.csr_matrix(np.array(counts, dtype=np.int32))).table()
     unread = pd.DataFrame(columns=["kind", "measure", "reason"], dtype="str")
     return Corpus({"texts": texts, "bag_of_words": bag, "unread": unread}, AXES, "persona")
