@@ -79,7 +79,7 @@ def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Gener
     observed, expected = (fits @ _summed(part, units.combination, fits.shape[1]) for part in (x, rate))
     with np.errstate(divide="ignore", invalid="ignore"):
         dispersion = np.square(residual).sum(axis=0) / rate.sum(axis=0)
-        relative = _relative_dispersion(np.square(residual), rate, units.combination, fits.shape[1])
+        relative = _relative_dispersion(np.square(residual) / dispersion, rate, units.combination, fits.shape[1])
         left = np.einsum("vgc,cv,c->gv", np.square(slope), mean_by_combination, relative) / expected
     z = _signed_root(observed - expected, expected, dispersion, left)
     z = np.where(np.isfinite(z) & (left > 1e-9), z, np.nan)
@@ -99,9 +99,8 @@ def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Gener
 def _relative_dispersion(squares: Floats, rate: Floats, combination: NDArray[np.int64], n: int) -> Floats:
     """How much more than on average the words of a combination's texts vary, (C,); 1 on average over occurrences.
 
-    ``squares``: squared residuals, (u, V). Texts of one group may repeat their words more than those of another: then
-    the same departure is less surprising there. Summed over words, since over the dispersion of each word, which these
-    very texts raise, the difference would come out too small.
+    ``squares``: squared residuals over the dispersion of their word, (u, V). Texts of one group may repeat their words
+    more than those of another: then the same departure is less surprising there.
     """
     varied, expected = (np.bincount(combination, np.nan_to_num(part).sum(axis=1), n) for part in (squares, rate))
     made = np.divide(varied, expected, out=np.ones(n), where=(expected > 0) & (varied > 0))
