@@ -18,7 +18,6 @@ from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut
 from markedness.stats.inference.claims import claim, difference
 from markedness.stats.inference.contrasts import (
     Contrast,
-    composition_test,
     contrast_score,
     group_difference_score,
     studentised,
@@ -43,6 +42,7 @@ from markedness.stats.inference.permutation import (
     null_detectable,
 )
 from markedness.stats.inference.power import ALPHA, POWER, detectable, redetected
+from markedness.stats.inference.shares import ShareTests, share_tests
 from markedness.stats.inference.spreads import (
     CROSSED,
     MIN_CLUSTERS,
@@ -69,12 +69,12 @@ __all__ = [
     "Floats",
     "LeaveOut",
     "Null",
+    "ShareTests",
     "Spread",
     "adjusted",
     "adjusted_p",
     "benjamini_hochberg",
     "claim",
-    "composition_test",
     "contrast_score",
     "count_detectable",
     "detectable",
@@ -95,6 +95,7 @@ __all__ = [
     "pair_mean",
     "pooled_p",
     "redetected",
+    "share_tests",
     "spread",
     "studentised",
     "t_intervals",

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from markedness.results import NAN, About, Score, named_contrasts
 from markedness.stats.inference.arrays import Codes, Floats
 from markedness.stats.inference.claims import claim
-from markedness.stats.inference.corrections import max_t
-from markedness.stats.inference.permutation import Draws, Exchange, Null, draws_needed, exchange_test
+from markedness.stats.inference.permutation import Exchange, Null, draws_needed, exchange_test
 from markedness.stats.inference.spreads import leave_out, spread
 
 
@@ -161,47 +160,6 @@ def contrast_score(
     shown = null if varies else Null(p=1.0)
     made = claim(key, float(estimate[0]), found, shown, family=family, method=method, **about)
     return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
-
-
-def composition_test(
-    counts: ArrayLike, labels: ArrayLike, rng: np.random.Generator, blocks: Sequence[ArrayLike] = (), n_draws: int = 999
-) -> tuple[Null, Floats]:
-    """Whether two groups differ in their shares of several categories, labels exchanged among whole units.
-
-    Parameters
-    ----------
-    counts
-        Shape (units, categories): how much of each unit is in each category; every unit has something.
-    labels
-        Shape (units,): True in the one group, False in the other.
-    blocks
-        Arrays of shape (units,): labels are exchanged within their crossing.
-    n_draws
-        At most so many.
-
-    Returns
-    -------
-    null
-        Of the sum over categories of t squared, where t is the difference of the shares over its standard error among
-        units. ``p`` is NaN where no block has units of both groups.
-    p
-        Shape (categories,): of each difference, corrected over the categories by max-T; NaN where nothing varies.
-    """
-    numbers, side = np.asarray(counts, dtype=float), np.asarray(labels, dtype=bool)
-    exchange = Exchange.of(side, *blocks)
-    below, every = numbers.sum(axis=1), np.ones(len(side), dtype=bool)
-    parts = [_Ratios(top, below, every, side.astype(np.intp), 2, exchange) for top in numbers.T]
-
-    def of_categories(codes: Codes) -> Floats:
-        made = (part.difference(codes) for part in parts)
-        return np.column_stack([studentised(estimate, np.sqrt(variance)) for estimate, variance in made])
-
-    observed = of_categories(exchange.labels[None, :])
-    draws = Draws(lambda n: of_categories(exchange.draw(n, rng)))
-    total = float(np.square(observed).sum())
-    read = draws.reader(lambda made: np.asarray(np.square(made).sum(axis=1)))
-    null = exchange_test(total, read, n_draws, two_sided=False, smallest_p=exchange.smallest_p)
-    return null, max_t(observed[0], draws.first(n_draws)) if null.n else np.full(len(parts), np.nan)
 
 
 def studentised(estimate: Floats, error: Floats) -> Floats:

@@ -8,16 +8,18 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from markedness.audits.guise.estimators.sampling import VERB
 from markedness.audits.guise.estimators.tables import Row
-from markedness.audits.guise.estimators.text_sets import Floats
 from markedness.audits.guise.language.features import CONTROLS, PUBLISHED
 from markedness.audits.guise.language.texts import COUNT
-from markedness.results import NAN, Score
-from markedness.stats.inference import MIN_CLUSTERS, Codes, composition_test, group_difference_score
+from markedness.results import NAN
+from markedness.stats.inference import MIN_CLUSTERS, Codes, ShareTests, share_tests
 
+_NO_INTERVAL = (
+    f"no interval: the texts of a guise come mostly from fewer than {MIN_CLUSTERS} verbs or sources, or those of one "
+    "guise do not differ"
+)
 LEAST_EXPECTED = 5.0
 """Expected count below which a chi-square is not a chi-square (Cochran 1954)."""
 
@@ -52,27 +54,14 @@ class _Sources:
         """Sources of the guise that has fewer."""
         return int(self._units[1]["marked"].value_counts().reindex([True, False], fill_value=0).min())
 
-    @property
-    def _blocks(self) -> NDArray[np.object_]:
-        units = self._units[1]
-        both = units.groupby("source")["marked"].transform("nunique").eq(2)
-        return np.asarray(("in both: " + units["source"]).where(both, "in one"), dtype=object)
-
-    def difference(self, has: NDArray[np.bool_], rng: np.random.Generator) -> Score:
-        """The marked guise's share of texts that have something, minus that of the other."""
+    def tests(self, counts: ArrayLike, rng: np.random.Generator, *, simultaneous: bool) -> ShareTests:
+        """The marked guise's share of texts in each category minus that of the other; counts (texts, categories)."""
         code, units = self._units
-        return group_difference_score(
-            "texts", np.bincount(code, has), np.bincount(code), units["marked"].to_numpy(dtype=float), [1.0], 0.0, rng,
-            cluster=VERB, clusters=units["source"].to_numpy(), blocks=[self._blocks],
+        sums = np.zeros((len(units), np.shape(counts)[1]))
+        np.add.at(sums, code, np.asarray(counts, dtype=float))
+        return share_tests(
+            sums, np.bincount(code), units["marked"], units["source"], rng, simultaneous=simultaneous
         )  # fmt: skip
-
-    def topics(self, topic: Codes, rng: np.random.Generator) -> tuple[float, Floats]:
-        """P of all topics together, and of each, corrected."""
-        code, units = self._units
-        counts = np.zeros((len(units), int(topic.max()) + 1))
-        np.add.at(counts, (code, topic), 1)
-        null, of_each = composition_test(counts, units["marked"], rng, [self._blocks])
-        return null.p, of_each
 
     def why_not(self) -> str:
         """Why nothing can be tested; "" where it can."""
@@ -133,28 +122,35 @@ def text_feature_rows(texts: pd.DataFrame, rng: np.random.Generator) -> list[Row
     list
         ``count`` occurrences, ``share`` of the texts with at least one, ``density`` per 100 words. ``p`` and interval
         are about ``difference``, the marked guise's share minus its reference's: all texts of a verb or source change
-        their guise together, within the source where it has texts in both. ``missing`` says why there is no p.
+        their guise together, within the source where it has texts in both. The interval leaves out 0 where p is at most
+        .05 and nowhere else, see `markedness.stats.inference.share_tests`. ``missing`` says why there is none.
     """
     features = [str(name).removeprefix(COUNT) for name in texts if str(name).startswith(COUNT)]
     rows: list[Row] = []
     for own, others in _sides(texts):
-        for name in features:
-            rows.append(_feature_row(name, own, others, rng))
+        sources = _Sources(pd.concat([own, others]), np.arange(len(own) + len(others)) < len(own))
+        why = sources.why_not()
+        has = sources.texts[[COUNT + name for name in features]].to_numpy(dtype=float) > 0
+        found = None if why else sources.tests(has, rng, simultaneous=False)
+        for place, name in enumerate(features):
+            rows.append(_feature_row(name, own, others, why, found, place))
     return rows
 
 
-def _feature_row(name: str, own: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> Row:
+def _feature_row(
+    name: str, own: pd.DataFrame, others: pd.DataFrame, why: str, found: ShareTests | None, place: int
+) -> Row:
+    """``why`` nothing is tested, or what was found, of which this feature has ``place``."""
     sides = [side[COUNT + name].to_numpy(dtype=float) for side in (own, others)]
     words = [int(side["words"].sum()) for side in (own, others)]
     first = own.iloc[0]
     count, count_reference = (float(side.sum()) for side in sides)
-    sources = _Sources(pd.concat([own, others]), np.arange(len(own) + len(others)) < len(own))
-    missing = sources.why_not() if count + count_reference else "does not occur"
+    missing = why if count + count_reference else "does not occur"
     chi2, p_published = published_two_counts(count, count_reference, len(own), len(others))
     low = high = p = NAN
-    if not missing:
-        found = sources.difference(np.concatenate(sides) > 0, rng)
-        low, high, p, missing = found.ci_low, found.ci_high, found.p, found.lacking or found.caveat
+    if found is not None and not missing:
+        low, high, p = (float(of_all[place]) for of_all in (found.low, found.high, found.p))
+        missing = _NO_INTERVAL if np.isnan(low) else ""
     return {
         "text_set": str(first["text_set"]), "setting": str(first["setting"]), "control": bool(first["control"]),
         "group": str(first["group"]), "reference": str(others.iloc[0]["group"]), "feature": name,
@@ -185,9 +181,9 @@ def topic_rows(texts: pd.DataFrame, rng: np.random.Generator) -> list[Row]:
         One row per topic, and one of the topic "all" with the test: ``chi2`` of the table of guises and topics with
         ``df`` and ``p_published``, as in SI Figure 1, and ``p`` of all differences in share, with the guise of all
         texts of a source (an author, a text with its copies) exchanged together. Of a topic: ``difference``, the
-        guise's share of texts minus its reference's, with interval, ``p_adjusted`` by max-T over the topics, and
-        ``residual``, standardised; positive: more frequent in the guise. NaN with a reason in ``missing`` where there
-        is too little text or topics were not measured.
+        guise's share of texts minus its reference's, ``p_adjusted`` by max-T over the topics and the interval of the
+        same test, which holds for all topics at once, and ``residual``, standardised; positive: more frequent in the
+        guise. NaN with a reason in ``missing`` where there is too little text or topics were not measured.
     """
     rows: list[Row] = []
     for own, others in _sides(texts[texts["setting"].eq("unmatched")]):
@@ -212,11 +208,10 @@ def _topics(both: pd.DataFrame, n_marked: int, rng: np.random.Generator) -> Iter
     sources = _Sources(both, marked)
     why = sources.why_not() or ("not tested: all texts have one topic" if len(names) < 2 else "")
     expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
-    p_published, p, p_adjusted = NAN, NAN, np.full(len(names), NAN)
+    p_published, found = NAN, None
     chi2, df = float((np.square(table - expected) / expected).sum()), len(names) - 1
-    tested = not why
-    if tested:
-        p, p_adjusted = sources.topics(codes.astype(np.intp), rng)
+    if not why:
+        found = sources.tests(codes[:, None] == np.arange(len(names)), rng, simultaneous=True)
     if table.sum(axis=1).min() >= MIN_CLUSTERS and len(names) > 1:
         # Cochran (1954): at most a fifth of the cells below 5, none below 1
         thin = (expected < LEAST_EXPECTED).mean() > 0.2 or expected.min() < 1
@@ -224,17 +219,19 @@ def _topics(both: pd.DataFrame, n_marked: int, rng: np.random.Generator) -> Iter
         why = why or (f"p_published is missing: too few texts for {len(names)} topics" if thin else "")
     yield {
         "topic": "all", "count": table[0].sum(), "count_reference": table[1].sum(), "chi2": chi2, "df": df,
-        "p_published": p_published, "p": p, "missing": why,
+        "p_published": p_published, "p": found.together.p if found else NAN, "missing": why,
     }  # fmt: skip
     shares = table / table.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         free = (1 - table.sum(axis=1, keepdims=True) / table.sum()) * (1 - table.sum(axis=0) / table.sum())
         residual = (table - expected) / np.sqrt(expected * free)
     for place in np.argsort(-table.sum(axis=0), kind="stable"):
-        found = sources.difference(codes == place, rng) if tested else None
+        low = high = p = NAN
+        if found:
+            low, high, p = (float(of_all[place]) for of_all in (found.low, found.high, found.p))
         yield {
             "topic": str(names[place]), "count": table[0, place], "count_reference": table[1, place],
             "share": shares[0, place], "share_reference": shares[1, place], "residual": residual[0, place],
-            "difference": shares[0, place] - shares[1, place], "ci_low": found.ci_low if found else NAN,
-            "ci_high": found.ci_high if found else NAN, "p_adjusted": p_adjusted[place],
+            "difference": shares[0, place] - shares[1, place], "ci_low": low, "ci_high": high, "p_adjusted": p,
+            "missing": _NO_INTERVAL if found and np.isnan(low) else "",
         }  # fmt: skip
