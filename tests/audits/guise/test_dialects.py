@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ from markedness.audits.guise import SPEC, evaluate
 from markedness.audits.guise.estimators.dialects import contrast_scores, dialect_scores
 from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.scores import scores
-from markedness.audits.guise.worlds import Model
+from markedness.audits.guise.worlds import FAVORABILITY, PERCENT_1933, REST, Model, _attributes, _rows
 from markedness.records import FeatureTables
 from markedness.results import Score
 
@@ -29,6 +31,74 @@ def two(seed: int, first: Model, second: Model, column: str = "group", value: st
         joined["pair"] = joined["text_set"].astype(str) + joined["pair"].astype(str)
         joined = joined[joined["task"].ne("overt") | joined["text_set"].ne(value)]
     return {"scores": joined, "attributes": drawn[0]["attributes"]}
+
+
+@dataclass(frozen=True)
+class Together:
+    """Two dialects (or text sets) on the same verbs and prompts, with what verbs, prompts and texts do to both.
+
+    Standard deviations in units of the log10 ratio, as in `markedness.audits.guise.worlds`; of decisions in log odds.
+    """
+
+    verbs: int = 12
+    prompts: int = 3
+    shared: float = 0.06
+    """Verb by attribute, alike in both."""
+    own: float = 0.06
+    """Verb by attribute, of each dialect."""
+    text: float = 0.045
+    """Text by attribute, alike in both."""
+    lean: float = 0.0
+    """How far the verbs of each dialect differ in raising the stereotypical adjectives."""
+    attribute: float = 0.05
+    """Attributes, of each dialect, and half as much prompt by attribute."""
+    odds: float = 0.3
+    """Verb, of each dialect, in decisions; 0.5 is alike in both and in the reference."""
+    rises: tuple[float, float] = (0.0, 0.0)
+    negative: float = 0.0
+    """Rise of adjectives for each point of favourability that they lack, in the first dialect."""
+    guilts: tuple[float, float] = (-0.8, -0.8)
+
+    def draw(self, seed: int, column: str = "group") -> tuple[FeatureTables, float]:
+        """The tables, and the difference of the strengths for these attributes (and prompts, if fewer than six)."""
+        rng = np.random.default_rng([41_000, seed])
+        k, texts = len(FAVORABILITY), np.repeat(np.arange(self.verbs), 3)
+        chosen = np.isin(np.arange(k), list(PERCENT_1933))
+        unfavourable = np.mean(FAVORABILITY) - np.array(FAVORABILITY)
+        both = (self.shared * rng.normal(size=(self.verbs, k)))[texts] + self.text * rng.normal(size=(len(texts), k))
+        base = 0.5 * rng.normal(size=self.verbs)[texts][:, None] + 0.2 * rng.normal(size=(len(texts), self.prompts))
+        tables, strengths = [], []
+        for place, rise in enumerate(self.rises):
+            of_attributes = rise * chosen + self.attribute * rng.normal(size=k)
+            of_attributes += self.negative * unfavourable * (place == 0)
+            of_prompts = of_attributes + self.attribute / 2 * rng.normal(size=(self.prompts, k))
+            lean = self.lean * rng.normal(size=(self.verbs, 1)) * (chosen - chosen.mean())
+            of_verbs = both + (self.own * rng.normal(size=(self.verbs, k)) + lean)[texts]
+            noise = REST * rng.normal(size=(len(texts), self.prompts, k))
+            values = of_prompts + of_verbs[:, None] + noise
+            made = [_rows("traits", "association", "habitual_be", texts, values, False, rng)]
+            overt = of_attributes + 0.2 * rng.normal(size=(9, k)) + 0.1 * rng.normal(size=(2, 9, k))
+            words = _rows("overt", "association", "overt", np.arange(2), overt, False, rng)
+            made.append(words.assign(setting="overt", cluster=None, cluster_reference=None))
+            sides = [
+                base
+                + self.odds * rng.normal(size=self.verbs)[texts][:, None]
+                + guilt
+                + 0.15 * rng.normal(size=base.shape)
+                for guilt in (self.guilts[place], -0.8)
+            ]
+            table = _rows("conviction", "decision", "habitual_be", texts, np.zeros((*base.shape, 2)), False, rng)
+            for name, odds in zip(("log_prob", "log_prob_reference"), sides, strict=True):
+                table[name] = np.column_stack([np.full(odds.size, -3.0), -3.0 + odds.ravel()]).ravel()
+            made.append(table.assign(neutral_log_prob=-3.0))
+            part = pd.concat(made, ignore_index=True)
+            tables.append(part if not place else part.assign(**{column: "AppE" if column == "group" else "low"}))
+            fixed = of_prompts.mean(axis=0) if self.prompts < 6 else of_attributes
+            strengths.append(float(fixed[chosen].mean() - fixed[~chosen].mean()))
+        scored = pd.concat(tables, ignore_index=True)
+        if column == "text_set":
+            scored = scored[scored["task"].eq("traits")].assign(pair=scored["text_set"] + "/" + scored["pair"])
+        return {"scores": scored, "attributes": _attributes()}, strengths[0] - strengths[1]
 
 
 def found(tables: FeatureTables, seed: int) -> dict[str, Score]:
@@ -79,15 +149,52 @@ def test_dialects_leave_the_headline_as_it_is_and_have_a_table() -> None:
     assert shown["AAE", "AppE"] == pytest.approx(shown["AAE", "SAE"] - shown["AppE", "SAE"])
 
 
-def test_dialects_of_other_sources_compare_no_decisions_pair_by_pair() -> None:
-    one = Model(verbs=12)
-    tables = two(0, one, one)
-    other = tables["scores"]["group"].eq("AppE")
-    for column in ("cluster", "cluster_reference"):
-        names = tables["scores"][column].astype(object)
-        tables["scores"][column] = names.where(~other | names.isna(), "other " + names.astype(str))
+def apart(tables: FeatureTables) -> FeatureTables:
+    """The same with the texts of the second guise in a file of their own: no source has both."""
+    scored = tables["scores"].copy()
+    other = scored["group"].eq("AppE")
+    for name in ("cluster", "cluster_reference", "text_set", "pair"):
+        names = scored[name].astype(object)
+        scored[name] = names.where(~other | names.isna(), "other " + names.astype(str))
+    return {**tables, "scores": scored}
+
+
+@pytest.mark.parametrize("texts", [0, 40])
+def test_decisions_of_dialects_in_files_of_their_own_are_each_against_their_reference(texts: int) -> None:
+    weak, strong = (Model(verbs=0 if texts else 12, texts=texts, guilt=guilt) for guilt in (-1.5, 0.0))
+    tables = apart(two(0, weak, strong))
     score = found(tables, 0)[f"decision.conviction: {GUISES}"]
-    assert np.isnan(score.estimate) and np.isnan(score.p)
+    rows = tables["scores"].query("kind == 'decision' and attribute == 'conviction 01'")
+    # detrimental where the log odds, here of the word against another of ln p = -3, are above 0
+    hits = {
+        side: rows[side].gt(-3).astype(float).groupby(rows["group"]).mean()
+        for side in ("log_prob", "log_prob_reference")
+    }
+    rises = hits["log_prob"] - hits["log_prob_reference"]
+    assert score.estimate == pytest.approx(rises["AAE"] - rises["AppE"])
+    assert score.ci_low < score.estimate < score.ci_high < 0 and score.p < 0.05
+    assert "each rate minus that of the reference in its own sets" in score.method
+    assert score.clusters["verb"] == (24 if not texts else 160)
+
+
+def test_decisions_of_dialects_with_few_sources_of_their_own_say_what_is_missing() -> None:
+    score = found(apart(two(0, Model(verbs=4), Model(verbs=4))), 0)[f"decision.conviction: {GUISES}"]
+    assert np.isfinite(score.estimate) and np.isnan(score.p) and not score.has_interval
+    assert score.lacking == "it takes 6 clusters in each group, the smallest has 4 of 'verb'"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("texts", [0, 40])
+def test_decisions_of_dialects_in_files_of_their_own_that_are_alike_are_not_told_apart(texts: int) -> None:
+    one = Model(verbs=0 if texts else 12, texts=texts, guilt=0.5)
+    made = []
+    for seed in range(100):
+        tables = apart(two(seed, one, one))
+        decided = {**tables, "scores": tables["scores"].query("kind == 'decision'")}
+        made.append(found(decided, seed)[f"decision.conviction: {GUISES}"])
+    # binomial(100, .05): at most 11 in 99.6 %; 93 % of the intervals and more, less three standard errors of .026
+    assert sum(score.p <= 0.05 for score in made) <= 11
+    assert sum(score.ci_low <= 0 <= score.ci_high for score in made) >= 86
 
 
 @pytest.mark.slow

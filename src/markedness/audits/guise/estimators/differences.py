@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -24,26 +25,11 @@ def decision_score(
     key: str, decided: Sequence[Verdicts], rng: np.random.Generator, family: int, confidence_level: float = 0.95
 ) -> Score:
     """Rate of detrimental decisions about the guise minus that of its reference, paired by text."""
-    parts = []
-    for one in decided:
-        sides = ((one.detrimental, one.clusters, True), (one.detrimental_reference, one.clusters_reference, False))
-        for values, names, marked in sides:
-            there = np.isfinite(values)
-            prompts = np.broadcast_to(np.arange(values.shape[1]), values.shape)
-            clusters = np.broadcast_to("" if names is None else names[:, None], values.shape)
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "hit": values[there], "total": 1.0, "marked": marked, "cluster": clusters[there],
-                        "prompt": prompts[there], "set": "" if one.setting != "unmatched" else one.name,
-                    }
-                )
-            )  # fmt: skip
     first = decided[0]
     missing = sum(int(np.isnan(values).sum()) for one in decided for values in (one.margin, one.margin_reference))
     named = all(one.clusters is not None and one.clusters_reference is not None for one in decided)
     return _difference(
-        key, pd.concat(parts), rng, family, "" if named else "verb", n_missing=missing, unit="decisions",
+        key, pd.concat(map(_cells, decided)), rng, family, "" if named else "verb", n_missing=missing, unit="decisions",
         positive=f"speakers of {first.group} get more detrimental decisions than those of {first.reference}",
         negative=f"speakers of {first.group} get fewer detrimental decisions than those of {first.reference}",
         worse=1, comparable=True, group=first.group, reference=first.reference,
@@ -58,35 +44,85 @@ def decision_contrast(
     Parameters
     ----------
     first, second
-        The decisions of each guise and its reference; the references are not read. Of sets that are matched only
-        the verbs or source texts that both guises have are compared.
+        The decisions of each guise and its reference. Of sets that are matched only the verbs or source texts that
+        both guises have are compared, of others only sets that have both.
+    rng
+        Seeded generator of the exchanges.
+
+    Returns
+    -------
+    Score
+        Where the guises share no set and fewer than six sources, as those with files of their own, texts differ in what
+        they say too: each rate is then taken against that of the reference in the same sets, and p is of t over verbs
+        or texts.
     """
-    parts = [_cells(one, marked) for side, marked in ((first, True), (second, False)) for one in side]
-    cells = pd.concat(parts)
-    shared = set(cells.loc[cells["marked"], "cluster"]) & set(cells.loc[~cells["marked"], "cluster"])
-    compared = cells[cells["set"].ne("") | cells["cluster"].isin(shared)]
+    cells = pd.concat(
+        [_cells(one).assign(side=side) for side, decided in ((True, first), (False, second)) for one in decided]
+    )
     named = all(one.clusters is not None for one in (*first, *second))
     names = first[0].group, second[0].group
-    return _difference(
-        key, compared if named else cells, rng, 1, "" if named else "verb", unit="decisions",
+    about = About(
+        unit="decisions", worse=1, comparable=True, group=names[0], reference=names[1],
         n_missing=sum(int(np.isnan(one.margin).sum()) for one in (*first, *second)),
         positive=f"speakers of {names[0]} get more detrimental decisions than those of {names[1]}",
         negative=f"speakers of {names[0]} get fewer detrimental decisions than those of {names[1]}",
-        worse=1, comparable=True, group=names[0], reference=names[1],
     )  # fmt: skip
+    marked = cells[cells["marked"]].assign(marked=lambda table: table["side"])
+    keys = pd.MultiIndex.from_arrays([marked["set"], marked["cluster"].where(marked["set"].eq(""), "")])
+    shared = keys.isin(keys[marked["side"]]) & keys.isin(keys[~marked["side"]])
+    if not named:
+        return _difference(key, marked, rng, 1, "verb", **about)
+    together = keys[shared].unique()
+    few = len(together) < MIN_CLUSTERS and not together.get_level_values(0).any()
+    if few and not shared.all() and cells.groupby("side")["marked"].nunique().eq(2).sum() == 2:
+        known = all(one.clusters_reference is not None for one in (*first, *second))
+        return _difference_of_differences(key, cells, "" if known else "verb", about)
+    made = _difference(key, marked[shared], rng, 1, "", **about)
+    left = "; texts that have no counterpart in the other guise are left out"
+    return made if shared.all() else replace(made, method=made.method + left)
 
 
-def _cells(one: Verdicts, marked: bool) -> pd.DataFrame:
-    """The decisions about the marked guise of one set: hit, total, marked, cluster, prompt, set."""
-    there = np.isfinite(one.detrimental)
-    prompts = np.broadcast_to(np.arange(there.shape[1]), there.shape)
-    clusters = np.broadcast_to("" if one.clusters is None else one.clusters[:, None], there.shape)
-    return pd.DataFrame(
-        {
-            "hit": one.detrimental[there], "total": 1.0, "marked": marked, "cluster": clusters[there],
-            "prompt": prompts[there], "set": "" if one.setting != "unmatched" else one.name,
-        }
-    )  # fmt: skip
+def _cells(one: Verdicts) -> pd.DataFrame:
+    """The decisions of one set: hit, total, marked, cluster, prompt, set ("" where matched)."""
+    parts = []
+    sides = ((one.detrimental, one.clusters, True), (one.detrimental_reference, one.clusters_reference, False))
+    for values, names, marked in sides:
+        there = np.isfinite(values)
+        prompts = np.broadcast_to(np.asarray(one.prompts, dtype=object), values.shape)
+        clusters = np.broadcast_to("" if names is None else names[:, None], values.shape)
+        parts.append(
+            pd.DataFrame(
+                {
+                    "hit": values[there], "total": 1.0, "marked": marked, "cluster": clusters[there],
+                    "prompt": prompts[there], "set": "" if one.setting != "unmatched" else one.name,
+                }
+            )
+        )  # fmt: skip
+    return pd.concat(parts)
+
+
+def _difference_of_differences(key: str, cells: pd.DataFrame, missing_column: str, about: About) -> Score:
+    """Two guises, each against the reference in its own sets; cells: hit, marked, side, cluster, prompt."""
+    names = about["group"], about["reference"]
+    about["positive"], about["negative"] = (
+        f"against the reference of their own texts, speakers of {names[0]} get {word} detrimental decisions than those "
+        f"of {names[1]}"
+        for word in ("more", "fewer")
+    )
+    part = np.asarray(2 * cells["side"].astype(int) + cells["marked"].astype(int), dtype=np.intp)
+    rates = cells.groupby(["side", "marked"])["hit"].mean()
+    estimate = float(rates[True, True] - rates[True, False] - rates[False, True] + rates[False, False])
+    factors = {VERB: cells["cluster"].astype(str)}
+    if cells["prompt"].nunique() >= MIN_CLUSTERS:
+        factors[PROMPT] = cells["prompt"].astype(str)
+    found = spread(_leave_out(cells, part, (1, -1, -1, 1)), factors, part)
+    about["n"] = len(cells)
+    sampled = "verbs or texts crossed with prompts" if PROMPT in factors else "verbs or texts"
+    method = (
+        f"fewer than {MIN_CLUSTERS} sources have both guises: each rate minus that of the reference in its own sets; "
+        f"t over {sampled}, each left out in turn"
+    )
+    return claim(key, estimate, found, method=method, missing_column=missing_column, **about)
 
 
 def missing_score(rows: pd.DataFrame, rng: np.random.Generator, family: int) -> Score:
@@ -133,24 +169,26 @@ def _difference(
     if cells["prompt"].nunique() < MIN_CLUSTERS or np.isnan(made.p):
         return made
     crossed = spread(
-        _leave_out(cells), {VERB: cells["cluster"].astype(str), PROMPT: cells["prompt"].astype(str)}, cells["marked"]
-    )
+        _leave_out(cells, cells["marked"].to_numpy(dtype=np.intp), (-1, 1)),
+        {VERB: cells["cluster"].astype(str), PROMPT: cells["prompt"].astype(str)}, cells["marked"],
+    )  # fmt: skip
     about["n"] = made.n
     method = "t over verbs or texts crossed with prompts, each left out in turn"
     varies = cells["hit"].nunique() > 1
     return claim(key, made.estimate, crossed, family=family, method=method, **about) if varies else made
 
 
-def _leave_out(cells: pd.DataFrame) -> LeaveOut:
-    """The difference of the two rates without each cluster of cells."""
-    hit, marked = cells["hit"].to_numpy(dtype=float), cells["marked"].to_numpy(dtype=bool)
+def _leave_out(cells: pd.DataFrame, part: Codes, signs: Sequence[float]) -> LeaveOut:
+    """The signed sum of the rates of the parts of the cells, without each cluster; ``part``: of each cell."""
+    hit = cells["hit"].to_numpy(dtype=float)
 
     def without(codes: Codes, n_clusters: int) -> Floats:
-        rates = []
-        for side in (marked, ~marked):
-            top = hit[side].sum() - np.bincount(codes[side], hit[side], n_clusters)
+        total = np.zeros(n_clusters)
+        for place, sign in enumerate(signs):
+            own = part == place
+            top = hit[own].sum() - np.bincount(codes[own], hit[own], n_clusters)
             with np.errstate(invalid="ignore", divide="ignore"):
-                rates.append(top / (side.sum() - np.bincount(codes[side], minlength=n_clusters)))
-        return np.asarray(rates[0] - rates[1])
+                total += sign * top / (own.sum() - np.bincount(codes[own], minlength=n_clusters))
+        return total
 
     return without
