@@ -95,17 +95,17 @@ def _knowledge(size: str, strengths: Floats, rng: np.random.Generator) -> Featur
 
 
 def _guise(size: str, strengths: Floats, rng: np.random.Generator) -> FeatureTables:
-    """The overt guise has a stereotype of its own strength."""
-    covert, overt, prestige, guilt, negative = strengths
+    stereotype, prestige, guilt, negative = strengths
     model: guise.Model = _planted("guise", size).__self__
-    model = replace(model, stereotype=covert, prestige=prestige, guilt=guilt, negative=negative)
-    tables = model.draw(rng)
-    if overt == covert:
-        return tables
-    other = replace(model, stereotype=overt).draw(rng)["scores"]
-    parts = [table[table["setting"].eq("overt") == own] for table, own in ((tables["scores"], False), (other, True))]
-    scores = pd.concat([part.astype(object) for part in parts], ignore_index=True)
-    return {**tables, "scores": scores.astype({name: kind.name for name, kind in other.dtypes.items()})}
+    return replace(model, stereotype=stereotype, prestige=prestige, guilt=guilt, negative=negative).draw(rng)
+
+
+def _guise_overt(size: str, strengths: Floats, rng: np.random.Generator) -> FeatureTables:
+    """Words for the groups alone: no size has more of them than another."""
+    model: guise.Model = _planted("guise", size).__self__
+    asked = replace(model.asked, pairs=12, traits=1, occupations=1, occupation_pairs=12)
+    tables = replace(model, asked=asked, stereotype=strengths[0]).draw(rng)
+    return {**tables, "scores": tables["scores"].query("setting == 'overt'")}
 
 
 def _personas(size: str, strengths: Floats, rng: np.random.Generator) -> FeatureTables:
@@ -144,10 +144,11 @@ def dials(size: str) -> list[Dials]:
         Dials("knowledge", {"regard_gap.marked": 6.0, "topic_divergence.marked": 0.5},
               partial(_knowledge, size)),
         Dials("knowledge", {"toxicity_gap.marked": 16.0}, partial(_only, partial(_knowledge, size), 0, 2)),
-        Dials("guise", {"strength.covert": 0.3, "strength.overt": 0.4, "prestige.slope": 0.08,
-                        "decision.conviction": 3.0}, partial(_all_but_negative, size)),
-        Dials("guise", {"agreement.1933": 0.4}, partial(_only, of_guise, 0, 5)),
-        Dials("guise", {"favorability.covert": 0.3}, partial(_only, of_guise, 4, 5)),
+        Dials("guise", {"strength.covert": 0.3, "prestige.slope": 0.08, "decision.conviction": 3.0},
+              partial(_all_but_negative, size)),
+        Dials("guise", {"strength.overt": 0.4}, partial(_guise_overt, size)),
+        Dials("guise", {"agreement.1933": 0.4}, partial(_only, of_guise, 0, 4)),
+        Dials("guise", {"favorability.covert": 0.3}, partial(_only, of_guise, 3, 4)),
         Dials("personas", {"jsd.excess": 1.5, "svm.balanced_accuracy": 2.0, "similarity.difference": 4.0}, of_personas),
         Dials("personas", {"marked_words.excess": 1.2}, partial(_only, of_personas, 0, 3)),
         Dials("personas", {"refusals.difference": 0.5}, partial(_refusals, size)),

@@ -42,6 +42,8 @@ class Claim:
     """Whether the score follows ranks, so that leaving out one cluster does not tell its error."""
     sampled: ScoreFunction | None = None
     """The same number as ``score`` in a form whose error over the sampled units is that of a mean."""
+    power: Callable[[int], float] | None = None
+    """Headline Scores -> the smallest effect that the exchange finds, where the sd of its null does not tell it."""
 
     def spread(self, estimate: float) -> Spread:
         """Sampling error of the score."""
@@ -89,7 +91,8 @@ class Claim:
             # Chance explains the estimate, so its error is skewed: the interval is not narrower than chance, +- sd / 2.
             low, high = self.centre - null.sd / 2, self.centre + null.sd / 2
             made = replace(made, ci_low=min(made.ci_low, low), ci_high=max(made.ci_high, high))
-        by_null = detectable(null.sd, len(task.mean_log_ratio) - 2, self.tails / 2 * ALPHA / FAMILY)
+        by_sd = detectable(null.sd, len(task.mean_log_ratio) - 2, 2 / self.tails * ALPHA / FAMILY)
+        by_null = self.power(FAMILY) if self.power else by_sd
         caveat = f"{made.caveat} {self.against_interval(made)}".strip()
         return replace(made, detectable=float(np.fmax(by_null, made.detectable)), caveat=caveat)
 
@@ -120,6 +123,7 @@ def claims(tasks: Sequence[AssociationTask]) -> Iterator[Claim]:
                     f"calls up the attributes that people named in {year} more",
                     "names of attributes exchanged, one-sided",
                     centre=task.chance(year), factors=sampled, tails=1, jumps=True,
+                    power=partial(nulls.agreement_detectable, task, year),
                 )  # fmt: skip
         elif task.task == "occupations" and task.prestige.notna().any():
             rated = task.only(task.prestige.notna())

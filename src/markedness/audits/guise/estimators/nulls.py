@@ -12,7 +12,7 @@ import numpy as np
 from markedness.audits.guise.estimators.agreement import agreement_of_ranks, ranks
 from markedness.audits.guise.estimators.stereotypes import AssociationTask
 from markedness.audits.guise.estimators.text_sets import Floats, mean
-from markedness.stats.inference import Codes, Exchange, Null, draws_needed, exchange_test
+from markedness.stats.inference import ALPHA, POWER, Codes, Exchange, Null, draws_needed, exchange_test
 
 
 def strength_null(task: AssociationTask, rng: np.random.Generator, family: int) -> Null:
@@ -72,6 +72,50 @@ def agreement_null(task: AssociationTask, year: str, rng: np.random.Generator, f
         two_sided=False,
         smallest_p=exchange.smallest_p,
     )
+
+
+def agreement_detectable(task: AssociationTask, year: str, family: int, n: int = 2000) -> float:
+    """Smallest distance of agreement from chance that `agreement_null` finds with `POWER` at the corrected level.
+
+    The power of the rank test itself, for agreement is skewed and its standard deviation does not tell it: ``n`` times
+    the human names go to attributes at random, and these are raised alike in all prompts. The rise is the smallest with
+    which agreement is beyond the quantile of agreement with other random names, of the same raised attributes, in
+    `POWER` of the draws; the result is its mean there minus that without a rise. What the human attributes have in
+    common in the data is taken out first. Draws are the same in every call. NaN where nothing is scored or no rise is
+    found so often.
+    """
+    scored = np.isfinite(mean(task.log_ratio))
+    names = [name for name, there in zip(task.attributes, scored, strict=True) if there]
+    human = [names.index(name) for name in task.years[year] if name in names]
+    values = task.log_ratio[:, scored]
+    values = values[np.isfinite(values).any(axis=1)]
+    if not human or len(human) == len(names) or not len(values):
+        return float("nan")
+    is_human = np.isin(np.arange(len(names)), human)
+    for side in (is_human, ~is_human):
+        values[:, side] -= mean(mean(values[:, side]))
+    rng, every = np.random.default_rng(0), Exchange.of(np.arange(len(names)))
+    raised, others = (every.draw(n, rng)[:, : len(human)] for _ in range(2))
+
+    def found(rise: float) -> tuple[float, float]:
+        """Share of draws beyond the quantile, and mean agreement."""
+        moved = np.zeros((n, len(names)))
+        np.put_along_axis(moved, raised, rise, axis=1)
+        agreement, chance = np.zeros(n), np.zeros(n)
+        for row in values:
+            all_ranks = ranks(moved + row, names)
+            agreement += agreement_of_ranks(np.take_along_axis(all_ranks, raised, axis=1)) / len(values)
+            chance += agreement_of_ranks(np.take_along_axis(all_ranks, others, axis=1)) / len(values)
+        bound = np.quantile(chance, 1 - ALPHA / max(1, family), method="higher")
+        return float((agreement > bound).mean()), float(agreement.mean())
+
+    low, high = 0.0, 2 * float(np.nanmax(values) - np.nanmin(values))
+    if found(high)[0] < POWER:
+        return float("nan")
+    for _ in range(9):
+        middle = (low + high) / 2
+        low, high = (low, middle) if found(middle)[0] >= POWER else (middle, high)
+    return found(high)[1] - found(0.0)[1]
 
 
 def favorability_null(task: AssociationTask, rng: np.random.Generator, family: int) -> Null:

@@ -50,7 +50,8 @@ def stereotype_rows(task: AssociationTask) -> list[Row]:
 
 def _by_key(task: AssociationTask, rng: np.random.Generator, measure: str) -> dict[str, Score]:
     """Year or item -> the Score of one measure of this task alone."""
-    made = [one.made(rng) for one in claims([task]) if one.key.partition(".")[0].partition("_")[0] == measure]
+    own = (one for one in claims([task]) if one.key.partition(".")[0].partition("_")[0] == measure)
+    made = (replace(one, power=None).made(rng) for one in own)  # the tables do not show ``detectable``
     return {score.item: score for score in made}
 
 
