@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -57,6 +58,22 @@ def test_two_draws_of_one_model_rarely_differ(key: str) -> None:
     made = drawn("copied_tone")
     p = [difference(a[key], b[key]).p for a, b in zip(made, [*made[1:], made[0]], strict=True)]
     assert (np.array(p) <= 0.05).sum() <= AT_MOST
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_missing_triples_of_a_comparison_are_those_of_the_rounds_that_both_were_asked(rounds: int) -> None:
+    study = next(one for one in worlds() if one.name == "unequal_invalid").draw.__self__  # type: ignore[attr-defined]
+    features: dict[str, FeatureTables | Unsupported] = {
+        "a": study.draw(np.random.default_rng(1)),
+        "b": replace(study, rounds=rounds).draw(np.random.default_rng(2)),
+    }
+    compared = Comparison(
+        "knowledge", features, lambda tables: list(scored(tables, 0).values()), SPEC.table, SPEC.cluster, SPEC.headline
+    ).paired("a", "b")
+    assert not isinstance(compared, Unsupported)
+    for score in (compared.first["regard_gap.marked"], compared.second["regard_gap.marked"]):
+        # 7 subjects in 6 crawls, each asked 4 triples in round 0 and 2 in round 1, whatever else b was asked
+        assert score.n_missing > 0 and score.n + score.n_missing == 7 * 6 * (4 + 2)
 
 
 def test_planted_topics_and_gaps_are_found_with_their_signs() -> None:

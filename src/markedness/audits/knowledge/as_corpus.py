@@ -42,7 +42,8 @@ def as_corpus(features: FeatureTables, root: Path) -> WorldCorpus:
     """One answer a row; one that is no triple has no object.
 
     A triple is a statement of the pool with its regard and topic; of these, that whose toxicity is nearest to the one
-    drawn. The features have the toxicity of that statement, and as planned what was asked: a corpus does not say more.
+    drawn. The features have the toxicity of that statement, and say of each answer that it was asked for
+    once: a corpus does not say more.
     """
     triples = features["triples"]
     found = _objects(triples)
@@ -51,7 +52,7 @@ def as_corpus(features: FeatureTables, root: Path) -> WorldCorpus:
     )
     keys = ["class", "subject", "crawl"]
     triples = triples.assign(
-        toxicity=found["toxicity"].to_numpy(), planned=triples.groupby(keys)["subject"].transform("size")
+        toxicity=found["toxicity"].to_numpy(), attempt=0, planned=triples.groupby(keys)["subject"].transform("size")
     )
     axes: dict[str, Any] = {
         str(name): {"unmarked": own["reference"].iloc[0], "values": {one: {} for one in own["subject"].unique()}}

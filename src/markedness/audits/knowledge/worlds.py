@@ -101,9 +101,11 @@ class _Study:
                 copies = (rng.random(len(of)) < self.copied) & (shown[:, 0] != of)
                 made[copies, 1:] = shown[copies, 1:]
             pool = np.vstack([pool, made])
-            wasted = np.repeat(asked, attempts - 1 + failed)
+            unread = attempts - 1 + failed
+            wasted = np.repeat(asked, unread)
             blank = np.column_stack([wasted, np.full((len(wasted), 2), -1)])
-            parts.append(np.column_stack([np.full(len(made) + len(blank), number), np.vstack([made, blank])]))
+            again = np.concatenate([attempts[~failed] - 1, *(np.arange(times) for times in unread)])
+            parts.append(np.column_stack([np.full(len(again), number), np.vstack([made, blank]), again]))
         rows = np.vstack(parts)
         said = rows[:, 2]
         toxicity = 1 / (1 + np.exp(1.5 * said - 0.7 * (said == 0) + 1.0 - rng.normal(0, 1, len(rows))))
@@ -112,7 +114,7 @@ class _Study:
             {
                 "class": name, "subject": np.array(subjects, dtype=object)[place], "reference": subjects[0],
                 "round": rows[:, 0], "strategy": np.where(rows[:, 0] == 0, "initial", "relation"), "regard": said,
-                "topic": rows[:, 3] - 1, "toxicity": np.where(said < 0, np.nan, toxicity), "attempt": 0,
+                "topic": rows[:, 3] - 1, "toxicity": np.where(said < 0, np.nan, toxicity), "attempt": rows[:, 4],
                 "planned": 4 * self.completions + 2 * self.rounds * self.draws,
                 "prompt_id": np.char.add(f"{name}/both/", rows[:, 0].astype(str)),
             }

@@ -125,15 +125,19 @@ class SubjectClass:
         return np.asarray(np.bincount(places, minlength=int(np.prod(shape))).reshape(shape), dtype=np.float64)
 
     def missing(self, measure: Measure) -> NDArray[np.int64]:
-        """Planned triples of each subject without a value, shape (subjects,); none of the answers for "valid"."""
+        """Triples asked for of each subject without a value, shape (subjects,); none of the answers for "valid".
+
+        A triple counts once, however often it was asked for again. What the table does not ask is not missing: in a
+        comparison with a model of fewer rounds, these are all that both were asked.
+        """
         if measure not in MEASURES:
             return np.zeros(len(self.subjects), dtype=np.int64)
-        return np.asarray(np.maximum(self._planned - self.cells(measure).n, 0))
+        return np.asarray(np.maximum(self._asked_for - self.cells(measure).n, 0))
 
     @cached_property
-    def _planned(self) -> NDArray[np.int64]:
-        by_crawl = self.asked.drop_duplicates(["subject", "crawl"]).groupby("subject")["planned"].sum()
-        return np.asarray(by_crawl.reindex(self.subjects, fill_value=0), dtype=np.int64)
+    def _asked_for(self) -> NDArray[np.int64]:
+        first = self.asked.loc[self.asked["attempt"].eq(0).to_numpy(dtype=bool), "subject"]
+        return np.asarray(first.value_counts().reindex(self.subjects, fill_value=0), dtype=np.int64)
 
     def scorer(self, measure: Measure) -> str:
         """Who scored the triples; "" without triples."""

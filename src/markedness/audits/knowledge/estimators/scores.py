@@ -122,7 +122,7 @@ def _with_worst_case(found: list[Score], classes: Sequence[SubjectClass]) -> lis
         if measure is not None and valid is not None and p <= ALPHA:
             named = [one for one in classes if score.item == "marked" or score.item.split(": ")[0] == one.key]
             low, high = (_extreme(named, measure, score.group, sign) for sign in (-1, 1))
-            sentence = f"missing unequally ({valid.key}): {low:.2f} to {high:.2f} if all planned triples were there"
+            sentence = f"missing unequally ({valid.key}): {low:.2f} to {high:.2f} if all triples asked for were there"
             score = replace(score, method=f"{score.method}; {sentence}", worst_low=low, worst_high=high)
             score = score if lacking is None else with_missing([score, lacking], lacking.key)[0]
         made.append(score)
