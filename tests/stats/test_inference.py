@@ -173,6 +173,36 @@ def test_pair_mean_of_a_worked_example_leaves_out_the_diagonal_and_nan() -> None
     assert error == pytest.approx([math.sqrt(3 / 4 * np.square(without[0] - without[0].mean()).sum())])
 
 
+def test_pair_null_has_the_mean_and_spread_of_all_exchanges_and_nearly_their_p() -> None:
+    rng = np.random.default_rng(3)
+    differences = rng.normal(0.3, 1, (2, 7, 4))
+    pairs = np.einsum("bck,bdk->bcd", differences, differences)
+    pairs[1, 6] = pairs[1, :, 6] = np.nan  # a cluster that one block lacks
+    found = inference.pair_null(pairs)
+    estimate = inference.pair_mean(np.nanmean(pairs, axis=0)[None])[0][0]
+    signs = 1.0 - 2.0 * (np.arange(2**14)[:, None] >> np.arange(14) & 1).reshape(-1, 2, 7)
+    exchanged = np.nanmean(pairs * signs[:, :, :, None] * signs[:, :, None, :], axis=1)
+    null = inference.pair_mean(exchanged)[0]
+    assert null.mean() == pytest.approx(found.mean, abs=1e-9) and null.std() == pytest.approx(found.sd)
+    assert found.p == pytest.approx((null >= estimate - 1e-9).mean(), abs=0.05)
+    # the exchange that 5 % of all exceed
+    place = int(np.argsort(null)[int(0.95 * len(null))])
+    at = pairs * signs[place][:, :, None] * signs[place][:, None, :]
+    assert inference.pair_null(at).p == pytest.approx(0.05, abs=0.015)
+    assert inference.pair_null(np.zeros((1, 6, 6))).p == 1.0
+
+
+def test_pair_null_of_few_clusters_without_an_effect_rarely_has_a_small_p() -> None:
+    rng = np.random.default_rng(4)
+    p = []
+    for _ in range(2000):
+        differences = rng.normal(0, 1, (6, 5)) * np.array([3.0, 1, 1, 0.5, 0.5])
+        p.append(inference.pair_null((differences @ differences.T)[None]).p)
+    for level in (0.05, 0.0125):
+        found = int((np.array(p) <= level).sum())
+        assert stats.binomtest(found, 2000, level, alternative="greater").pvalue > 0.001, (level, found)
+
+
 def test_spread_at_least_raises_the_standard_error_and_its_influences_alone() -> None:
     found = spread(mean_leave_out([0.0, 1, 0, 1, 0, 1]), {"name": np.arange(6)})
     raised = found.at_least(2 * found.standard_error, 100)

@@ -153,7 +153,8 @@ def test_planted_topics_are_found_and_others_are_not(cleaned: Cleaned) -> None:
         assert number(entropy, subject, "topic_divergence") > 0.1 > number(entropy, "Weavers", "topic_divergence")
         assert number(entropy, subject, "p") < 0.05  # the smallest that six crawls of two subjects can give is 1/32
     found = planted.score("topic_divergence.marked")
-    assert found.estimate > 0.05 and found.p_adjusted < 0.01 and found.ci_low > 0
+    # one class of six crawls has 32 exchanges, which chi-square approximates
+    assert found.estimate > 0.05 and found.p_adjusted < 0.05 and found.ci_low > 0
     none = measured(cleaned(topical({}), SIX), featurize.Params())
     assert none.score("topic_divergence.marked").p > 0.05
     assert none.tables["relative_entropy"]["p_adjusted"].dropna().gt(0.05).all()

@@ -29,6 +29,7 @@ from markedness.stats.inference.influences import (
     influence_errors,
     influence_spread,
     pair_mean,
+    pair_null,
     t_intervals,
 )
 from markedness.stats.inference.permutation import (
@@ -93,6 +94,7 @@ __all__ = [
     "mean_leave_out",
     "null_detectable",
     "pair_mean",
+    "pair_null",
     "pooled_p",
     "redetected",
     "share_tests",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from markedness.stats.inference.arrays import Estimator, Floats, factorized
+from markedness.stats.inference.permutation import Null
 from markedness.stats.inference.spreads import MIN_CLUSTERS, Spread, effective
 
 HALF_SAMPLES = 100
@@ -42,6 +43,43 @@ def pair_mean(pairs: ArrayLike) -> tuple[Floats, Floats, Floats]:
     from_mean = without - without.mean(axis=1, keepdims=True)
     variance = (n_clusters - 1) / n_clusters * np.square(from_mean).sum(axis=1)
     return estimate, np.sqrt(variance), without
+
+
+def pair_null(pairs: ArrayLike) -> Null:
+    """Test of `pair_mean` of products by exchanged signs of clusters, without drawing them.
+
+    To exchange the sides of a cluster changes the sign of its products with others. The mean square of the summed
+    differences is taken as chi-square with the mean and variance that all such exchanges give it, which is the
+    ANOVA-type statistic of `markedness.stats.inference.crossed`: for few clusters, whose exchanges are too few for a
+    small p.
+
+    Parameters
+    ----------
+    pairs
+        Shape (blocks, clusters, clusters), each symmetric, the products of a cluster with itself on the diagonal; NaN
+        is left out. Blocks are averaged, and exchanged independently of each other.
+
+    Returns
+    -------
+    Null
+        p one-sided; 1 where nothing differs.
+    """
+    from scipy import stats
+
+    values = np.asarray(pairs, dtype=float)
+    there = np.isfinite(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        weighted = np.where(there, values, 0.0) / np.maximum(there.sum(axis=0), 1)
+    own = np.eye(values.shape[1], dtype=bool)
+    weighted /= max(1, int((there.any(axis=0) & ~own).sum()))
+    trace, products = float(weighted[:, own].sum()), weighted[:, ~own]
+    squares = float(np.square(products).sum())
+    if trace <= 1e-12 or squares <= 1e-24:
+        return Null(p=1.0)
+    df = max(1.0, trace**2 / squares)
+    low, high = (stats.chi2.ppf([0.025, 0.975], df) / df - 1) * trace
+    p = float(stats.chi2.sf((1 + float(products.sum()) / trace) * df, df))
+    return Null(p, 0.0, float(low), float(high), sd=float(np.sqrt(2 * squares)))
 
 
 def influence_errors(influences: ArrayLike, strata: ArrayLike) -> tuple[Floats, Floats]:
