@@ -128,7 +128,9 @@ class Study:
                 shutil.copy(ROOT / name, folder / name)
         venv = folder.parent / "venv"
         venv.mkdir()
-        (venv / "bin").symlink_to(Path(sys.executable).parent)
+        for part in Path(sys.prefix).iterdir():
+            if part.name != "installed":
+                (venv / part.name).symlink_to(part)
         (venv / "installed").touch()  # what `make` asks before it runs a command: this environment is installed
         study = cls(folder, {"VENV": str(venv), **environment})
         study.write(params)
