@@ -252,9 +252,55 @@ def test_candidate_log_probs_none_found_is_missing() -> None:
     assert candidate_log_probs([(" the", -0.1)], ("lazy", "calm")) == ((None, None), 0.0)
 
 
+def test_read_content_of_no_text_is_a_cause_that_ends_the_other_requests_too() -> None:
+    # A server that sends parts ([{"type": "text", ...}]) does so in every answer, each of which is paid for.
+    answer = {"choices": [{"message": {"content": [{"type": "text", "text": "lamp"}]}}]}
+    with pytest.raises(RequestFailed, match="list, not text") as failed:
+        read_completion(answer, chat("The thing"), True, Redaction())
+    assert failed.value.cause == "unreadable"
+
+
 def test_top_log_probs_of_nonsense_is_none() -> None:
     nonsense: list[Any] = [None, 3, {}, {"content": []}, {"content": [3]}, {"top_logprobs": [None]}, {"content": None}]
     assert [top_log_probs({"logprobs": served}) for served in nonsense] == [None] * 7
+
+
+def _listed(*pairs: tuple[str, Any]) -> dict[str, Any]:
+    top = [{"token": token, "logprob": value} for token, value in pairs]
+    return {"logprobs": {"content": [{"token": "lamp", "logprob": -0.1, "top_logprobs": top}]}}
+
+
+def test_top_log_probs_rounded_above_0_count_and_leave_no_other_the_likeliest() -> None:
+    # Left out, the 0.9999997 of "lamp" would be unseen, and "lamp" get no more than the e^-15 of "river": P = 0.5.
+    top = top_log_probs(_listed(("lamp", 3e-7), ("river", -15.0)))
+    assert top == [("lamp", 3e-7), ("river", -15.0)]
+    found, coverage = candidate_log_probs(top, ("lamp", "river"))
+    assert found == pytest.approx((0.0, -15.0), abs=1e-6) and coverage == 1.0
+
+
+NO_LOG_PROB = {
+    "text": ("-0.3", "-0.3 is no ln"), "bool": (True, "True is no ln"), "large": (7.0, "7.0 is no ln"),
+    "null": (None, "no ln probability of 'lamp', and of the others 0.3679"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "said"), NO_LOG_PROB.values(), ids=NO_LOG_PROB)
+def test_top_log_probs_one_without_a_number_ends_the_request(value: Any, said: str) -> None:
+    # What is shown of the others is 0.37: of a list whose end has no probability it would be 1.
+    with pytest.raises(RequestFailed, match=said):
+        top_log_probs(_listed(("lamp", value), ("river", -1.0)))
+
+
+def test_top_log_probs_null_behind_all_the_mass_is_no_probability() -> None:
+    # 0.6 + 0.4: the null is the ln of 0, so that "bread" has no ln probability, and the others are as shown.
+    top = top_log_probs(_listed(("lamp", math.log(0.6)), ("river", math.log(0.4)), ("bread", None)))
+    (lamp, river, bread), _ = candidate_log_probs(top or [], ("lamp", "river", "bread"))
+    assert (lamp, river) == pytest.approx((math.log(0.6), math.log(0.4))) and bread is None
+
+
+def test_top_log_probs_of_the_drawn_token_alone_are_none() -> None:
+    # A draw of probability 0.1 bounds no other token: "river" may have the other 0.9.
+    assert top_log_probs(_listed()) is None
 
 
 def test_score_server_without_log_probs_is_unsupported_with_a_sentence() -> None:

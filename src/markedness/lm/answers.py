@@ -18,6 +18,8 @@ SHORT_ANSWER = 10_000
 """Characters that no answer is too long with."""
 MOST_MASS = 1.05
 """Sum of the probabilities of the alternatives at one token: 1, and what rounding to 16 bits adds."""
+LEAST_MASS = 1 / MOST_MASS
+"""The least sum of the alternatives where one of them is shown with no probability: no token behind it has any."""
 _SPACES = " \t\n▁Ġ"
 """White space, and how SentencePiece and byte-level BPE write it where a server does not decode tokens."""
 _FINISH_REASON = re.compile(r"[A-Za-z_-]{1,40}")
@@ -102,7 +104,7 @@ def _content(choice: Mapping[str, Any], chat: bool) -> str | None:
         refusal = holder.get("refusal")
         return refusal if isinstance(refusal, str) and refusal.strip() else None
     if not isinstance(text, str):
-        raise RequestFailed(f"the answer's {field} is {type(text).__name__}, not text")
+        raise RequestFailed(f"the answer's {field} is {type(text).__name__}, not text", cause="unreadable")
     return text
 
 
@@ -117,7 +119,8 @@ def top_log_probs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
     """(token, ln p) of the alternatives at the first token; None where the server serves none. Else RequestFailed.
 
     Reads both forms: ``content`` with a list per token (chat, and llama.cpp's completions), and
-    ``top_logprobs`` with a mapping per token (completions).
+    ``top_logprobs`` with a mapping per token (completions). The token that was drawn is no list of alternatives: it
+    need not be the likeliest. Null is how JSON writes the ln of 0 (-inf); values above 0 are for `refuse_mass`.
     """
     served = choice.get("logprobs")
     if not isinstance(served, dict):
@@ -125,18 +128,29 @@ def top_log_probs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
     content, mappings = served.get("content"), served.get("top_logprobs")
     pairs: list[tuple[Any, Any]] = []
     if isinstance(content, list) and content and isinstance(content[0], dict):
-        alternatives = content[0].get("top_logprobs") or [content[0]]
+        alternatives = content[0].get("top_logprobs") or []
         if not isinstance(alternatives, list):
             reason = f"the answer's top_logprobs is {type(alternatives).__name__}, not a list"
             raise RequestFailed(reason, cause="unreadable")
         pairs = [(one.get("token"), one.get("logprob")) for one in alternatives if isinstance(one, dict)]
     elif isinstance(mappings, list) and mappings and isinstance(mappings[0], dict):
         pairs = list(mappings[0].items())
-    return [
-        (token, float(value))
-        for token, value in pairs
-        if isinstance(token, str) and isinstance(value, int | float) and not isinstance(value, bool) and value <= 0
-    ] or None
+    top = [(token, _alternative(value)) for token, value in pairs if isinstance(token, str)]
+    shown = math.fsum(math.exp(log_prob) for _, log_prob in top)
+    for token, log_prob in top:
+        if log_prob == -math.inf and shown < LEAST_MASS:
+            reason = f"the server shows no ln probability of {token[:40]!r}, and of the others {shown:.4g} in all"
+            raise RequestFailed(reason, cause="unreadable")
+    return top or None
+
+
+def _alternative(value: Any) -> float:
+    """Ln p of one alternative, -inf for null; RequestFailed for what is no number or far above 0."""
+    if value is None:
+        return -math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float) or value > 1:
+        raise RequestFailed(f"{str(value)[:40]} is no ln probability", cause="unreadable")
+    return float(value)
 
 
 def refuse_mass(probabilities: Iterable[float]) -> None:
