@@ -2,13 +2,15 @@
 
 `dvc repro` runs one stage after another, and a model that answers on this machine, or over a network, leaves the other
 cores idle. Both runs share DVC's lock and wait for it. `make repro` runs a plain `dvc repro` after this, for the stages
-that see all models. The exit status is that of the run that failed.
+that see all models. It ends when both runs have ended, also after an interrupt, with the exit status of the one that
+failed: nothing goes on behind a message that the run has failed.
 
     python scripts/controls_beside.py
 """
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -31,11 +33,24 @@ def main() -> int:
     models = [name for name in params.run if name not in params.controls]
     if not models or not params.controls:
         return 0
-    if failed := subprocess.run((*DVC, "settings")).returncode:
+    runs: list[subprocess.Popen[bytes]] = []
+
+    def stop(number: int, _: object) -> None:
+        for run in runs if number == signal.SIGTERM else ():  # a terminal interrupts all of its processes itself
+            run.send_signal(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    runs.append(subprocess.Popen((*DVC, "settings")))
+    if failed := runs[0].wait():
         return failed
-    beside = subprocess.Popen((*DVC, *instances(params.audits, sorted(params.controls))), stdout=subprocess.DEVNULL)
-    first = subprocess.run((*DVC, *instances(params.audits, models)))
-    return first.returncode or beside.wait()
+    beside = (*DVC, *instances(params.audits, sorted(params.controls)))
+    runs[:] = [
+        subprocess.Popen((*DVC, *instances(params.audits, models))),
+        subprocess.Popen(beside, stdout=subprocess.DEVNULL),
+    ]
+    first, second = (run.wait() for run in runs)
+    return first or second
 
 
 if __name__ == "__main__":

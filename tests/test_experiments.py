@@ -61,9 +61,11 @@ def test_controls_run_beside_the_models_leave_nothing_of_both_to_run_and_say_whi
         assert "Running stage 'compare'" in said
         assert sum(server.answered.values()) == 4 * 4
         content["models"]["my-model"]["base_url"] = "http://127.0.0.1:9/v1"  # nobody listens
+        content["models"]["control"]["seed"] = 1
         study.write(content)
         said = study.sh("! python scripts/controls_beside.py")
         assert "failed to reproduce 'generate@personas-my-model'" in said
+        assert "up to date" in study.sh("dvc status evaluate@personas-control")  # nothing goes on behind the failure
 
 
 def parents(folder: Path) -> list[dict[str, str]]:
