@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,11 +63,23 @@ def test_controls_run_beside_the_models_leave_nothing_of_both_to_run_and_say_whi
         assert "Running stage 'compare'" in said
         assert sum(server.answered.values()) == 4 * 4
         content["models"]["my-model"]["base_url"] = "http://127.0.0.1:9/v1"  # nobody listens
-        content["models"]["control"]["seed"] = 1
         study.write(content)
         said = study.sh("! python scripts/controls_beside.py")
         assert "failed to reproduce 'generate@personas-my-model'" in said
-        assert "up to date" in study.sh("dvc status evaluate@personas-control")  # nothing goes on behind the failure
+
+
+def test_controls_beside_models_that_fail_end_before_the_failure_is_said(tmp_path: Path) -> None:
+    dvc = tmp_path / "bin" / "dvc"
+    dvc.parent.mkdir()
+    dvc.write_text('#!/bin/sh\ncase "$*" in *my-model*) exit 7;; *control*) sleep 1; touch ended;; esac\n')
+    dvc.chmod(0o755)
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    params["models"] = {"my-model": {"backend": "openai", "model": "m"}, "control": {"backend": "scripted"}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump({**params, "run": ["my-model", "control"]}))
+    environment = {**os.environ, "PATH": f"{dvc.parent}{os.pathsep}{os.environ['PATH']}"}
+    command = [sys.executable, ROOT / "scripts" / "controls_beside.py"]
+    assert subprocess.run(command, cwd=tmp_path, env=environment, check=False).returncode == 7
+    assert (tmp_path / "ended").exists()
 
 
 def parents(folder: Path) -> list[dict[str, str]]:
