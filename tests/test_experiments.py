@@ -77,7 +77,7 @@ def test_controls_beside_models_that_fail_end_before_the_failure_is_said(tmp_pat
     params["models"] = {"my-model": {"backend": "openai", "model": "m"}, "control": {"backend": "scripted"}}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({**params, "run": ["my-model", "control"]}))
     environment = {**os.environ, "PATH": f"{dvc.parent}{os.pathsep}{os.environ['PATH']}"}
-    command = [sys.executable, ROOT / "scripts" / "controls_beside.py"]
+    command = [sys.executable, str(ROOT / "scripts" / "controls_beside.py")]
     assert subprocess.run(command, cwd=tmp_path, env=environment, check=False).returncode == 7
     assert (tmp_path / "ended").exists()
 
