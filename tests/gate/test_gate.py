@@ -22,9 +22,10 @@ from markedness.cli import app
 from markedness.files import StoreError
 from markedness.gate import outputs
 from markedness.gate.cases import Decision, Outcome, Pair
-from markedness.gate.run import Gated, gate
+from markedness.gate.run import NEITHER, Gated, _not_gated, gate
 from markedness.param_blocks import GateParams
 from markedness.params import ParamsError
+from markedness.results import Score, not_estimated
 from markedness.store import Store
 
 pytestmark = pytest.mark.slow
@@ -88,7 +89,7 @@ def test_another_draw_of_the_baseline_passes_and_a_planted_effect_fails(folder: 
         "v2 pd_difference.marked": Outcome.PASSED, "v2 noncompliance.difference": Outcome.PASSED,
         "planted pd_difference.marked": Outcome.FAILED, "planted noncompliance.difference": Outcome.PASSED,
     }  # fmt: skip
-    assert made.left_out[0] == "homogeneity replication.ceiling: not comparable between models"
+    assert made.left_out[0] == "homogeneity replication.ceiling: neither has such a score to compare"
     assert made.left_out[1].startswith("homogeneity: the results of planted were made without DVC")
 
 
@@ -144,7 +145,7 @@ def test_outputs_say_the_same_in_a_table_in_junit_and_for_a_pull_request(folder:
     ]
     summary = (folder / "results" / "gate" / "summary.md").read_text(encoding="utf-8")
     assert summary.startswith("## Gate: failed against v1\n")
-    assert "of 'name' would decide" in summary and "not comparable between models" in summary
+    assert "of 'name' would decide" in summary and "neither has such a score to compare" in summary
     assert (tmp_path / "step.md").read_text(encoding="utf-8") == f"before\n{summary}"
 
 
@@ -238,6 +239,29 @@ def test_unequal_missing_answers_without_bounds_are_inconclusive_never_passed(fo
     assert one.outcome is Outcome.INCONCLUSIVE
     assert "what is missing of the candidate differs by group, and no bounds" in one.reason
     assert outcomes(made)["v2 noncompliance.difference"] is not Outcome.PASSED
+
+
+def test_answers_of_both_that_cannot_be_read_do_not_pass(folder: Path) -> None:
+    # All answers have more words than the limit allows: as many are missing of the two, and nothing else is compared.
+    narrow = {**CONTENT["homogeneity"], "clean": {"word_limits": {"sports": 1, "music": 1}}}
+    loaded = write(folder, {"baseline": "v1", "models": ["v2"]}, homogeneity=narrow)
+    for model in ("v1", "v2"):
+        path = folder / "data" / "generations" / "homogeneity" / f"{model}.parquet"
+        pd.read_parquet(path).assign(text="none of these words is a category").to_parquet(path)
+        for stage in STAGES[1:]:
+            pipeline.STAGES[stage](loaded, "homogeneity", model, say=lambda _: None)
+    made = gate(loaded, say=lambda _: None)
+    assert outcomes(made)["v2 pd_difference.marked"] is Outcome.INCONCLUSIVE
+    assert made.outcome is Outcome.INCONCLUSIVE
+    assert not any("pd_difference" in sentence for sentence in made.left_out)
+
+
+def test_a_score_that_one_model_lacks_is_not_left_out_as_not_comparable() -> None:
+    measured, lacking = Score("k.x", 0.1, comparable=True, family=1), not_estimated("k.x", "too few texts")
+    assert [_not_gated(*pair, None) for pair in ((lacking, measured), (measured, lacking))] == ["", ""]
+    alone = Score("k.x", 0.1, family=1)
+    assert _not_gated(lacking, alone, None) == _not_gated(alone, alone, None) == "not comparable between models"
+    assert _not_gated(lacking, None, None) == _not_gated(None, None, None) == NEITHER
 
 
 def test_by_default_controls_and_the_baseline_are_no_candidates(folder: Path) -> None:

@@ -25,7 +25,7 @@ No new finding (every other comparable headline Score)
       whether the finding is new or was found in the baseline, too, and is larger now.
     - passed: not found in the candidate; or found in both and d not significant for the worse.
     - inconclusive: one of the two is not measured or has too little data; or found in the candidate alone while d is
-      not significant.
+      not significant; or, where nothing but missing answers could be compared, what neither has.
 
 Error rates: where no Score of a candidate is worse (by more than its margin), the probability that any is failed is at
 most alpha: failed by a bound at alpha / m is failed by Bonferroni over the p-values of all m, and what Bonferroni

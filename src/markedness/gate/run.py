@@ -162,6 +162,8 @@ def _candidates(params: Params, settings: GateParams) -> list[str]:
 
 
 Features = FeatureTables | Unsupported
+NEITHER = "neither has such a score to compare"
+"""Why a Score is not looked at that both lack: of a task that a study does not ask, or of one model alone."""
 
 
 def _features(store: Store, audit: str, model: str) -> Features:
@@ -232,11 +234,12 @@ def pairs_of(
         return [Pair(model, audit, key, margin=margins.get(key), reason=why) for key in keys], left_out
     left_out += [f"{audit}: {asked.more}"] if asked.more else []
     lost = [_is_lost(scores.get(missing_key)) for scores in (scored.first, scored.second)]
-    pairs = []
+    pairs, unmeasured = [], []
     for key in keys:
         one, other, margin = scored.first.get(key), scored.second.get(key), margins.get(key)
         if why := _not_gated(one, other, margin):
             left_out.append(f"{audit} {key}: {why}")
+            unmeasured += [key] if why == NEITHER else []
         elif one is None or other is None:
             name = model if one is None else baseline
             pairs.append(Pair(model, audit, key, margin=margin, reason=f"{name} has no such score"))
@@ -246,13 +249,19 @@ def pairs_of(
             bounded = [math.isfinite(score.worst_low) for score in (one, other)]  # found missing unequally, for itself
             missing = [key != missing_key and any(both) for both in zip(lost, bounded, strict=True)]
             pairs.append(Pair(model, audit, key, one, other, margin, "", *missing))
+    if all(pair.key == missing_key for pair in pairs):  # that as much is missing of both says nothing of what is there
+        pairs += [Pair(model, audit, key, reason=NEITHER) for key in unmeasured]
+        left_out = [sentence for sentence in left_out if not sentence.endswith(f": {NEITHER}")]
     return pairs, left_out
 
 
 def _not_gated(candidate: Score | None, baseline: Score | None, margin: float | None) -> str:
     """Why the gate does not look at a Score; "" where it does."""
     known = [score for score in (candidate, baseline) if score is not None]
-    if margin is None and not (known and all(score.comparable for score in known)):
+    measured = [score for score in known if not score.missing]
+    if margin is None and not (measured or any(score.comparable for score in known)):
+        return NEITHER
+    if margin is None and not all(score.comparable for score in measured):
         return "not comparable between models"
     if margin is None and all(score.family == 0 and not score.missing for score in known):
         return "described, not tested; a margin would gate it"
