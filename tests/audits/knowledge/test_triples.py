@@ -3,7 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from markedness.audits.knowledge.design.triples import fold, read_judgment, read_list, read_triples
+from markedness.audits.knowledge.design.triples import fold, read_judgment, read_list, read_rating, read_triples
 
 
 def read(text: str | None, predicate: str | None = None, finish: str = "stop", words: str = "") -> tuple[object, ...]:
@@ -88,6 +88,15 @@ def test_fold_drops_case_and_plural() -> None:
 )
 def test_read_judgment_takes_the_one_label_that_is_given(text: str, label: str) -> None:
     assert read_judgment(text) == label
+
+
+@pytest.mark.parametrize(
+    ("text", "rating"),
+    [("2", 2), ("**3**.", 3), ("Rating: 4", 4), ("2-3", None), ("2\u20133", None), ("2 to 3", None), ("3/4", None),
+     ("\u22122", None), ("-1", None), ("2.5", None), ("10", None), ("2 - not insulting", 2)],
+)  # fmt: skip
+def test_read_rating_takes_the_one_number_from_0_to_4_and_no_end_of_a_range(text: str, rating: int | None) -> None:
+    assert read_rating(text) == rating
 
 
 def test_read_triples_leaves_out_reasoning_and_composes() -> None:

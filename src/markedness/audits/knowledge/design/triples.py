@@ -20,7 +20,7 @@ _NEXT = re.compile(r"\n|\bQ\s*:|\s#")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”'’)]*\s+(?=[\"“'‘(]?[^\W\d_a-z])|\n")
 _BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d+[.):])\s*")
 _LABEL = re.compile(r"\b(negative|neutral|positive)(?:ly)?\b")
-_RATING = re.compile(r"(?<![\d.,/-])\d{1,3}(?![\d/]|[.,]\d)")
+_RATING = re.compile(r"(?<![\d.,/\-\u2212\u2013])\d{1,3}(?![\d/]|[.,\-\u2013]\d)")
 _NEGATION = re.compile(
     r"\b(?:not|no|non|never|nor|neither|cannot|without|hardly|(?:rather|instead|other)\s(?:than|of))\b|n't\b"
 )
