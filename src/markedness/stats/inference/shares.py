@@ -66,8 +66,10 @@ def share_tests(
     ShareTests
         t is the difference over its standard error, linearised, from the sums of each source. The interval is the
         difference plus and minus the quantile of abs(t) under exchange times the standard error. It is NaN where the
-        standard error is 0, where a group has fewer than `MIN_CLUSTERS` effective sources, and without a ``p``; ``p``
-        is NaN where nothing can be exchanged, and 1 where all units have one share.
+        standard error is 0, where a group has fewer than `MIN_CLUSTERS` effective sources, and without a ``p``. ``p``
+        is 1 where all units have one share, and NaN where nothing can be exchanged or where a group has fewer than
+        `MIN_CLUSTERS` effective sources that are not all in both: one large source of one group does not change
+        places with one like it.
 
     Notes
     -----
@@ -90,6 +92,11 @@ def share_tests(
     draws = Draws(lambda n: studentised(*both(exchange.draw(n, rng))))
     read = draws.reader(lambda made: np.asarray(np.square(made).sum(axis=1)))
     smallest = exchange.smallest_p
+    few = min(effective(below[first]), effective(below[~first])) < MIN_CLUSTERS - 1e-9
+    if few and not in_both.all():
+        nothing = np.full(len(t), np.nan)
+        p = np.where(np.ptp(top / below[:, None], axis=0) > 1e-12, np.nan, 1.0)
+        return ShareTests(difference, nothing, nothing, p, Null(smallest_p=smallest))
     together = exchange_test(float(np.square(t).sum()), read, n_draws, two_sided=False, smallest_p=smallest)
     if not together.n:
         nothing = np.full(len(t), np.nan)
@@ -98,7 +105,6 @@ def share_tests(
     parts = [np.arange(len(t))] if simultaneous else [np.array([place]) for place in range(len(t))]
     p = np.concatenate([max_t(t[part], null[:, part]) for part in parts])
     margin = np.concatenate([_quantiles(null[:, part], 1 - confidence_level) for part in parts]) * error
-    few = min(effective(below[first]), effective(below[~first])) < MIN_CLUSTERS - 1e-9
     margin = np.where((error > 1e-12) & np.isfinite(p) & (not few), margin, np.nan)
     p = np.where(np.isnan(p) & (t == 0), 1.0, p)
     low, high = np.maximum(difference - margin, -1.0), np.minimum(difference + margin, 1.0)

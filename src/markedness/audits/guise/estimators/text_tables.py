@@ -16,10 +16,9 @@ from markedness.audits.guise.language.texts import COUNT
 from markedness.results import NAN
 from markedness.stats.inference import MIN_CLUSTERS, Codes, ShareTests, share_tests
 
-_NO_INTERVAL = (
-    f"no interval: the texts of a guise come mostly from fewer than {MIN_CLUSTERS} verbs or sources, or those of one "
-    "guise do not differ"
-)
+_MOSTLY_FEW = f"the texts of a guise come mostly from fewer than {MIN_CLUSTERS} verbs or sources"
+_NO_INTERVAL = f"no interval: {_MOSTLY_FEW}, or those of one guise do not differ"
+_NOT_TESTED = f"not tested: {_MOSTLY_FEW} (column verb or cluster)"
 LEAST_EXPECTED = 5.0
 """Expected count below which a chi-square is not a chi-square (Cochran 1954)."""
 
@@ -150,7 +149,7 @@ def _feature_row(
     low = high = p = NAN
     if found is not None and not missing:
         low, high, p = (float(of_all[place]) for of_all in (found.low, found.high, found.p))
-        missing = _NO_INTERVAL if np.isnan(low) else ""
+        missing = _NOT_TESTED if np.isnan(p) else _NO_INTERVAL if np.isnan(low) else ""
     return {
         "text_set": str(first["text_set"]), "setting": str(first["setting"]), "control": bool(first["control"]),
         "group": str(first["group"]), "reference": str(others.iloc[0]["group"]), "feature": name,
@@ -216,6 +215,7 @@ def _topics(both: pd.DataFrame, n_marked: int, rng: np.random.Generator) -> Iter
         # Cochran (1954): at most a fifth of the cells below 5, none below 1
         thin = (expected < LEAST_EXPECTED).mean() > 0.2 or expected.min() < 1
         p_published = NAN if thin else _upper_tail(chi2, df)
+        why = why or (_NOT_TESTED if found and np.isnan(found.together.p) else "")
         why = why or (f"p_published is missing: too few texts for {len(names)} topics" if thin else "")
     yield {
         "topic": "all", "count": table[0].sum(), "count_reference": table[1].sum(), "chi2": chi2, "df": df,
@@ -233,5 +233,5 @@ def _topics(both: pd.DataFrame, n_marked: int, rng: np.random.Generator) -> Iter
             "topic": str(names[place]), "count": table[0, place], "count_reference": table[1, place],
             "share": shares[0, place], "share_reference": shares[1, place], "residual": residual[0, place],
             "difference": shares[0, place] - shares[1, place], "ci_low": low, "ci_high": high, "p_adjusted": p,
-            "missing": _NO_INTERVAL if found and np.isnan(low) else "",
+            "missing": (_NOT_TESTED if np.isnan(p) else _NO_INTERVAL) if found and np.isnan(low) else "",
         }  # fmt: skip
