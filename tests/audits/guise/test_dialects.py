@@ -211,6 +211,23 @@ def test_decisions_of_dialects_in_files_of_their_own_that_are_alike_are_not_told
     assert sum(score.ci_low <= 0 <= score.ci_high for score in made) >= 86
 
 
+def test_decisions_of_dialects_in_files_that_number_their_texts_alike_are_each_against_their_reference() -> None:
+    # Text 3 of one file is not text 3 of the other: paired by number, 48 of 200 worlds were found in which one file
+    # says what is judged more harshly, whatever the guise.
+    one, accused = Model(verbs=12, guilt=0.0), 0
+    for seed in range(20):
+        tables = two(seed, one, one)
+        scored = tables["scores"].query("kind == 'decision'").reset_index(drop=True)
+        other, word = scored["group"].eq("AppE"), scored["attribute"].eq("conviction 01")
+        scored["text_set"] = scored["text_set"].astype(object).where(~other, "other")
+        for name in ("log_prob", "log_prob_reference"):
+            scored[name] -= np.where(other & word, 1.2, 0.0)
+        score = found({**tables, "scores": scored}, seed)[f"decision.conviction: {GUISES}"]
+        assert "the guises have other reference texts: each rate minus that of the reference" in score.method
+        accused += score.p <= 0.05
+    assert accused <= 4  # of 20 in 99.7 % at a rate of 5 %
+
+
 @pytest.mark.slow
 def test_contrast_of_text_sets_finds_a_denser_one_and_not_an_equal_one() -> None:
     params = Params(contrasts=(("habitual_be", "low"),))

@@ -52,9 +52,9 @@ def decision_contrast(
     Returns
     -------
     Score
-        Where the guises share no set and fewer than six sources, as those with files of their own, texts differ in what
-        they say too: each rate is then taken against that of the reference in the same sets, and p is of t over verbs
-        or texts.
+        Where the guises share no set, and fewer than six sources or sources whose reference texts get other decisions,
+        as in files of their own that number their texts from 1, texts differ in what they say too: each rate is then
+        taken against that of the reference in the same sets, and p is of t over verbs or texts.
     """
     cells = pd.concat(
         [_cells(one).assign(side=side) for side, decided in ((True, first), (False, second)) for one in decided]
@@ -73,10 +73,14 @@ def decision_contrast(
     if not named:
         return _difference(key, marked, rng, 1, "verb", **about)
     together = keys[shared].unique()
-    few = len(together) < MIN_CLUSTERS and not together.get_level_values(0).any()
-    if few and not shared.all() and cells.groupby("side")["marked"].nunique().eq(2).sum() == 2:
+    own_sets = not together.get_level_values(0).any()
+    few = len(together) < MIN_CLUSTERS and not shared.all()
+    own_files = {one.name for one in first}.isdisjoint(one.name for one in second)
+    unlike = few or (own_files and not _same_references(cells))
+    if own_sets and unlike and cells.groupby("side")["marked"].nunique().eq(2).sum() == 2:
         known = all(one.clusters_reference is not None for one in (*first, *second))
-        return _difference_of_differences(key, cells, "" if known else "verb", about)
+        why = f"fewer than {MIN_CLUSTERS} sources have both guises" if few else "the guises have other reference texts"
+        return _difference_of_differences(key, cells, why, "" if known else "verb", about)
     made = _difference(key, marked[shared], rng, 1, "", **about)
     left = "; texts that have no counterpart in the other guise are left out"
     return made if shared.all() else replace(made, method=made.method + left)
@@ -101,7 +105,14 @@ def _cells(one: Verdicts) -> pd.DataFrame:
     return pd.concat(parts)
 
 
-def _difference_of_differences(key: str, cells: pd.DataFrame, missing_column: str, about: About) -> Score:
+def _same_references(cells: pd.DataFrame) -> bool:
+    """Whether the references of both sides get the same decisions wherever both have a source and prompt."""
+    references = cells[~cells["marked"].astype(bool)]
+    rates = references.groupby(["cluster", "prompt", "side"])["hit"].mean().unstack().dropna()
+    return rates.shape[1] < 2 or bool(np.ptp(rates.to_numpy(dtype=float), axis=1).max(initial=0.0) < 1e-9)
+
+
+def _difference_of_differences(key: str, cells: pd.DataFrame, why: str, missing_column: str, about: About) -> Score:
     """Two guises, each against the reference in its own sets; cells: hit, marked, side, cluster, prompt."""
     names = about["group"], about["reference"]
     about["positive"], about["negative"] = (
@@ -118,10 +129,7 @@ def _difference_of_differences(key: str, cells: pd.DataFrame, missing_column: st
     found = spread(_leave_out(cells, part, (1, -1, -1, 1)), factors, part)
     about["n"] = len(cells)
     sampled = "verbs or texts crossed with prompts" if PROMPT in factors else "verbs or texts"
-    method = (
-        f"fewer than {MIN_CLUSTERS} sources have both guises: each rate minus that of the reference in its own sets; "
-        f"t over {sampled}, each left out in turn"
-    )
+    method = f"{why}: each rate minus that of the reference in its own sets; t over {sampled}, each left out in turn"
     return claim(key, estimate, found, method=method, missing_column=missing_column, **about)
 
 
