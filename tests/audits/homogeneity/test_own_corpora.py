@@ -48,11 +48,31 @@ def test_difference_is_not_over_a_group_that_shares_no_cue_and_says_so() -> None
     made = evaluated_corpus(shared + answers(rng, "Asian", ("c",)))
     headline = made.score("pd_difference.marked")
     assert headline.over == "Black - White"
-    assert "Not over Asian: no cue has answers from two names of both groups." in headline.caveat
-    assert made.score("pd_difference.Asian").lacking == "no cue has answers from two names of both groups"
+    assert "Not over Asian: no cue has answers from two names of both groups, or" in headline.caveat
+    assert made.score("pd_difference.Asian").lacking.startswith("no cue has answers from two names of both groups")
     refused = made.score("noncompliance.difference")
     assert refused.over == "Black - White" and "Not over Asian man: asked about other cues" in refused.caveat
     assert evaluated_corpus(shared).score("pd_difference.marked").caveat == ""
+
+
+def test_a_group_that_shares_its_cues_with_two_names_alone_is_not_compared() -> None:
+    # Two White names of ten were asked what all Black ones were. Without either there is no pair of White names, so
+    # that nothing is known of the error of a difference; it was found in 31 of 40 blind worlds.
+    def made(bridging: int) -> Evaluation:
+        rng = np.random.default_rng(1)
+        rows = answers(rng, "White", ("a", "b"), names=10)
+        rows += answers(rng, "White", ("c", "d"), names=bridging)
+        return evaluated_corpus(rows + answers(rng, "Black", ("c", "d"), names=10) + answers(rng, "Asian", ("a",)))
+
+    two = made(2)
+    assert np.isnan(two.score("pd_difference.Black").estimate) and np.isnan(two.score("pd_difference.Black").p)
+    assert "two names" in two.score("pd_difference.Black").lacking
+    assert two.score("pd_difference.marked").over == "Asian - White"
+    refused = two.score("noncompliance.difference")
+    assert refused.over == "Asian - White" and "Not over Black man: asked about other cues" in refused.caveat
+    three = made(3)
+    assert np.isfinite(three.score("pd_difference.Black").p)
+    assert three.score("noncompliance.difference").over == "Asian - White; Black - White"
 
 
 def declined(seed: int, more: float) -> float:

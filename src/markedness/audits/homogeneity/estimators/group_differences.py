@@ -17,7 +17,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.homogeneity.estimators.groups import AxisLabels, with_values
+from markedness.results import NAN
 from markedness.stats.inference import (
+    NO_SPREAD,
     Codes,
     Exchange,
     Floats,
@@ -152,11 +154,20 @@ class GroupDifference:
 
 
 def comparable(counts: PairCounts, axes: Sequence[AxisLabels]) -> list[AxisLabels]:
-    """The axes with the marked values that have two names with answers to a cue to which the unmarked value has two."""
+    """The axes with the marked values that have two names with answers to a cue to which the unmarked value has two.
+
+    Without those whose difference rests on two of a group's three or more names: without either of them there is none,
+    so that nothing is known of its sampling error.
+    """
     found = []
     for one in axes:
-        whole, _ = counts.differences(one.codes[None, :], len(one.values))
+        whole, left = counts.differences(one.codes[None, :], len(one.values))
         there = np.isfinite(whole[0]).any(axis=1)
+        known = np.isfinite(left[0]).any(axis=1)
+        for place in range(1, len(one.values)):
+            for group in (0, place):
+                own = one.codes == group
+                there[place - 1] &= own.sum() < 3 or bool(known[place - 1, own].all())
         found += with_values(one, [place for place in range(1, len(one.values)) if there[place - 1]])
     return found
 
@@ -260,6 +271,8 @@ def value_differences(
             pair = AxisLabels(one.axis, (one.values[0], value), codes, np.where(codes < 0, "", one.strata))
             kept = codes >= 0
             found = mean_difference(_only(counts, kept), [_of(pair, kept)], rng, family, most)
+            if found is not None and not comparable(counts, [pair]):
+                found = replace(found, estimate=NAN, spread=NO_SPREAD, null=Null())
             if found is not None:
                 yield replace(found, axis=one.axis, group=value, reference=one.values[0])
 

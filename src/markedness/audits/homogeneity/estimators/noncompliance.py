@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from markedness.records import Axes, Status
 from markedness.results import NAN, Score
 from markedness.stats import inference
-from markedness.stats.inference import Floats
+from markedness.stats.inference import Codes, Floats
 
 NONCOMPLIANT = [Status.REFUSAL.value, Status.UNPARSED.value, Status.TRUNCATED.value]
 UNANSWERED = [Status.FAILED.value, Status.UNSUPPORTED.value]
@@ -41,7 +42,8 @@ def noncompliance_difference(answers: pd.DataFrame, axes: Axes, rng: np.random.G
         negative="answers about the marked groups fail or do not comply with the prompt less often",
     )  # fmt: skip
     made = replace(made, detectable=NAN)
-    return made.warned(f"Not over {', '.join(left)}: asked about other cues than all else.") if left else made
+    why = "asked about other cues than all else, or about the same ones by two names at most"
+    return made.warned(f"Not over {', '.join(left)}: {why}.") if left else made
 
 
 def contrasts(names: pd.DataFrame, axes: Axes) -> list[inference.Contrast]:
@@ -134,6 +136,8 @@ def _of_equal_cues(
     these. The share of hits is a sum over group and cue, fitted by least squares with the answers as weights; the part
     of the cues is taken out. Nothing is taken out where all groups were asked about the same cues equally often.
     Without a chain of cues that groups share, they cannot be compared: all but the largest such set have no answers.
+    Groups share cues where three names of each, or all, were asked about one of them: the sampling error takes the part
+    of the cues as known, which that of one or two names is not.
     """
     top, below = (names[list(parts)].sum(axis=1).to_numpy(float) for parts in (hits, totals))
     cells = _names(answers, axes, "cue")
@@ -144,7 +148,8 @@ def _of_equal_cues(
     np.add.at(asked, (group, cue), cells["total"].to_numpy(float))
     if not len(cells) or np.ptp(asked / asked.sum(axis=1, keepdims=True), axis=0).max() < 1e-9:
         return top, below, []
-    of_group = connected_components(asked @ asked.T > 0, directed=False)[1]
+    name = pd.factorize(cells["cluster"].astype(str) + " " + cells[list(axes)].astype(str).agg(" ".join, axis=1))[0]
+    of_group = connected_components(_linked(group, cue, name, asked > 0), directed=False)[1]
     most = np.bincount(of_group, asked.sum(axis=1)).argmax()
     found = np.zeros_like(asked)
     np.add.at(found, (group, cue), cells["hits"].to_numpy(float))
@@ -160,6 +165,22 @@ def _of_equal_cues(
     top = top - np.bincount(of_name, expected, len(names))
     apart = np.bincount(of_name, of_group[group] != most, len(names)) > 0
     return top, np.where(apart, 0.0, below), [str(name) for name in known[of_group != most]]
+
+
+def _linked(group: Codes, cue: Codes, name: Codes, asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which groups share cues, (groups, groups); three arrays of shape (cells,), and ``asked``, (groups, cues)."""
+    there = np.zeros((int(name.max()) + 1, asked.shape[1]), dtype=bool)
+    there[name, cue] = True
+    of_name = np.zeros(len(there), dtype=np.intp)
+    of_name[name] = group
+    n_names = np.bincount(of_name, minlength=len(asked))
+    linked = np.zeros((len(asked), len(asked)), dtype=bool)
+    for first, own in enumerate(asked):
+        for second in np.flatnonzero((asked & own).any(axis=1)):
+            shared = there[:, own & asked[second]].any(axis=1)
+            n = np.bincount(of_name, shared, len(asked))
+            linked[first, second] = all(n[one] >= min(3, n_names[one]) for one in (first, second))
+    return linked
 
 
 def _names(answers: pd.DataFrame, axes: Axes, *further: str) -> pd.DataFrame:

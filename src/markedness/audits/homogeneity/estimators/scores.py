@@ -28,7 +28,7 @@ from markedness.stats import inference
 LESS_VARIETY = "the marked group is described with less variety"
 _MEANS = "answers about {group} vary {how} than those about {reference}"
 _UNTESTED = "no name of {groups} shares the values of the other axes with a name of the unmarked group"
-_NO_PAIRS = "no cue has answers from two names of both groups"
+_NO_PAIRS = "no cue has answers from two names of both groups, or all of them rest on the same two names"
 TESTED = 2
 """Headline Scores that have a p-value: the family that is corrected."""
 METHOD = (
