@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from markedness.records import Axes, Status
 from markedness.results import NAN, Score
@@ -139,6 +138,8 @@ def _of_equal_cues(
     Groups share cues where three names of each, or all, were asked about one of them: the sampling error takes the part
     of the cues as known, which that of one or two names is not.
     """
+    from scipy.sparse.csgraph import connected_components
+
     top, below = (names[list(parts)].sum(axis=1).to_numpy(float) for parts in (hits, totals))
     cells = _names(answers, axes, "cue")
     cells = cells.assign(hits=cells[list(hits)].sum(axis=1), total=cells[list(totals)].sum(axis=1)).query("total > 0")
