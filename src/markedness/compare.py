@@ -222,6 +222,11 @@ def about(score: Score) -> str:
     return score.over or (f"{score.group} - {score.reference}" if score.group or score.reference else "")
 
 
+MODELS = "pairs of models"
+FAMILY = "all {} and scores of this audit"
+"""What a correction is over, of which pairs."""
+
+
 def corrected(table: pd.DataFrame, correction: str, controls: Collection[str] = ()) -> pd.DataFrame:
     """Fill p_adjusted and correction.
 
@@ -230,12 +235,12 @@ def corrected(table: pd.DataFrame, correction: str, controls: Collection[str] = 
     """
     table["p_adjusted"], table["correction"] = np.nan, ""
     scripted = table[["model_a", "model_b"]].isin(list(controls)).any(axis=1)
-    for family, which in ((scripted, "pairs with a scripted control"), (~scripted, "pairs of models")):
+    for family, which in ((scripted, "pairs with a scripted control"), (~scripted, MODELS)):
         tests = f"{CORRECTIONS[correction]} over {count(int(table.loc[family, 'p'].notna().sum()), 'test')}"
         adjust = inference.holm if correction == "holm" else inference.benjamini_hochberg
         table.loc[family, "p_adjusted"] = adjust(table.loc[family, "p"].astype(float))
         table.loc[family & table["p"].isna(), "p_adjusted"] = np.nan
-        table.loc[family, "correction"] = f"{tests}: all {which} and scores of this audit"
+        table.loc[family, "correction"] = f"{tests}: {FAMILY.format(which)}"
     return table
 
 

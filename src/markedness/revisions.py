@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from markedness import audits
 from markedness.asked import NOT_ASKED, WHO, Asked
 from markedness.audits.base import AuditSpec
-from markedness.compare import DIFFERENCE_COLUMNS
+from markedness.compare import DIFFERENCE_COLUMNS, FAMILY, MODELS
 from markedness.files import StoreError
 from markedness.lm.backends import backend
 from markedness.lm.progress import tell
@@ -31,8 +31,6 @@ from markedness.study import differences_of
 
 CODE = "markedness.yaml"
 """Of a study that was made by init: a hash of the code of each stage."""
-_OF_PAIRS = "all pairs of models and scores of this audit"
-"""What `markedness.compare.corrected` says where the two revisions of one model are the only pair."""
 MEASURING = ("clean", "featurize")
 """Stages whose params say how features were made."""
 
@@ -297,7 +295,8 @@ def compare(
 
 def _of_model(differences: pd.DataFrame, model: str) -> pd.DataFrame:
     """The differences of one model, whose correction is over its scores alone."""
-    over = differences["correction"].astype(str).str.replace(_OF_PAIRS, f"all scores of this audit of {model}")
+    pair = FAMILY.format(MODELS)  # the two revisions
+    over = differences["correction"].astype(str).str.replace(pair, f"all scores of this audit of {model}", regex=False)
     return differences.assign(model=model, correction=over)
 
 

@@ -206,7 +206,7 @@ def track(params: Params, say: Report = tell) -> None:
         say(f"track: {audit}: not logged: {older(model, why)}")
     of_now = ({a: result for (a, of), result in found.items() if of == model} for model in params.run)
     runs = [_model_run(params, m, own, state, link) for m, own in zip(params.run, of_now, strict=True) if own]
-    gated = tags(Store(params.root), {run.model: [audit.audit for audit in run.audits] for run in runs})
+    gated = tags(store, {run.model: [audit.audit for audit in run.audits] for run in runs})
     runs = [replace(run, gate=gated.get(run.model, "")) for run in runs]
     main = main_tree(params.root)
     with Store(main).locked("track", say):

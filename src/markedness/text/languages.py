@@ -48,6 +48,11 @@ def unreadable(texts: Sequence[str], model: str) -> list[bool]:
     return [not any(map(str.isalnum, text)) or (english and _mostly_other_letters(text)) for text in texts]
 
 
+def latin_alone(model: str, param: str) -> str:
+    """What `unreadable` texts in other letters are, and the remedy; for the end of a note."""
+    return f"not written in the Latin alphabet, the only one that {model} knows; name a multilingual model as {param}."
+
+
 def _mostly_other_letters(text: str) -> bool:
     letters = Counter(filter(str.isalpha, text))
     other = sum(n for letter, n in letters.items() if not unicodedata.name(letter, "").startswith("LATIN"))

@@ -12,7 +12,7 @@ from markedness.audits.homogeneity import DEFAULT_AXES
 from markedness.audits.homogeneity.language.categories import word_counts
 from markedness.records import AuditError, Axes, Features, Status, Stimuli, Strict, Unsupported
 from markedness.text.embeddings import DEFAULT_MODEL, Dtype, EmbeddingError, embed
-from markedness.text.languages import language_name, no_embeddings, unreadable
+from markedness.text.languages import language_name, latin_alone, no_embeddings, unreadable
 from markedness.text.refusals import RECOGNISED
 
 MOSTLY = 0.5
@@ -118,9 +118,8 @@ def _unread_notes(strange: pd.Series, model: str) -> Iterator[str]:
     """Which texts cannot be compared."""
     if n := int(strange.sum()):
         yield (
-            f"{n} of {len(strange)} longer texts are left out: they have no letter or digit, or are not written in the "
-            f"Latin alphabet, the only one that {model} knows; name a multilingual model as "
-            "homogeneity.featurize.embedding_model."
+            f"{n} of {len(strange)} longer texts are left out: they have no letter or digit, or are "
+            f"{latin_alone(model, 'homogeneity.featurize.embedding_model')}"
         )
 
 

@@ -34,7 +34,7 @@ from markedness.audits.personas.language.tokens import Rule, removal_lists, toke
 from markedness.audits.personas.language.word_counts import WordCounts, count_words
 from markedness.records import FILE_ROW, Axes, Features, Status, Stimuli, Strict
 from markedness.text.embeddings import DEFAULT_MODEL, Dtype, EmbeddingError, embed
-from markedness.text.languages import ENGLISH, language_name, no_embeddings, unreadable
+from markedness.text.languages import ENGLISH, language_name, latin_alone, no_embeddings, unreadable
 
 
 class Params(Strict):
@@ -246,8 +246,7 @@ def _embeddings(answers: pd.Series[str], params: Params, notes: list[str], why_n
         if strange.any():
             notes.append(
                 f"{strange.sum()} of {len(present):,} texts have no sentence embedding, because they have no letter or "
-                f"digit or are not written in the Latin alphabet, the only one that {params.embeddings} knows; name a "
-                "multilingual model as personas.featurize.embeddings."
+                f"digit or are {latin_alone(params.embeddings, 'personas.featurize.embeddings')}"
             )
         present = present[~strange]
     chosen = every_nth(present, params.embeddings_max_texts) if params.embeddings is not None else present[:0]

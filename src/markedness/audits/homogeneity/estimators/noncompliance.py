@@ -143,13 +143,14 @@ def _of_equal_cues(
     top, below = (names[list(parts)].sum(axis=1).to_numpy(float) for parts in (hits, totals))
     cells = _names(answers, axes, "cue")
     cells = cells.assign(hits=cells[list(hits)].sum(axis=1), total=cells[list(totals)].sum(axis=1)).query("total > 0")
-    group, known = pd.factorize(cells[list(axes)].astype(str).agg(" ".join, axis=1))
+    labels = cells[list(axes)].astype(str).agg(" ".join, axis=1)
+    group, known = pd.factorize(labels)
     cue, cues = pd.factorize(cells["cue"])
     asked = np.zeros((len(known), len(cues)))
     np.add.at(asked, (group, cue), cells["total"].to_numpy(float))
     if not len(cells) or np.ptp(asked / asked.sum(axis=1, keepdims=True), axis=0).max() < 1e-9:
         return top, below, []
-    name = pd.factorize(cells["cluster"].astype(str) + " " + cells[list(axes)].astype(str).agg(" ".join, axis=1))[0]
+    name = pd.factorize(cells["cluster"].astype(str) + " " + labels)[0]
     of_group = connected_components(_linked(group, cue, name, asked > 0), directed=False)[1]
     most = np.bincount(of_group, asked.sum(axis=1)).argmax()
     found = np.zeros_like(asked)
