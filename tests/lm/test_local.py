@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,11 @@ from tests.lm.tiny_models import MODELS
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from markedness.lm.base import Draw, ModelError, RequestFailed
+from markedness.lm.collect import collect
 from markedness.lm.config import TransformersModel
+from markedness.lm.ledger import Ledger
 from markedness.lm.local import LocalModel
+from markedness.lm.plan import Counts
 from markedness.records import Completion, Message, Prompt, Sampling
 
 TEXTS = (
@@ -64,6 +69,28 @@ def read_one_by_one(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, 
             sentinel = tokenizer.convert_tokens_to_ids("<extra_id_0>")
             logits = model(input_ids=ids, decoder_input_ids=torch.tensor([[0, sentinel]])).logits[0, 1]
     return torch.log_softmax(logits, -1)
+
+
+def test_collect_answers_two_batches_at_a_time_and_changes_no_text(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two wait for each other in the model; one batch at a time would wait for ever, and fail after a minute."""
+    sampling = Sampling(temperature=1.0, max_tokens=6)
+    prompts = [Prompt(text, "g", completion=text, sampling=sampling, samples=2) for text in TEXTS[:5]]
+    alone = local(folder, "gpt2", batch_size=1)
+    expected = [answer.text for answer in ask(alone, prompts)]
+    model, meet, sizes = local(folder, "gpt2", batch_size=3), threading.Barrier(2), []
+
+    def answer(draws: Sequence[Draw]) -> list[Completion]:
+        sizes.append(len(draws))
+        meet.wait(60)
+        return alone.answer(draws)
+
+    monkeypatch.setattr(model, "answer", answer)
+    with Ledger(tmp_path / "ledger.jsonl") as ledger:
+        answers = list(asyncio.run(collect(model, prompts, ledger, Counts())))
+    assert [answer.text for of_prompt in answers for answer in of_prompt] == expected
+    assert sorted(sizes) == [1, 3, 3, 3]  # ten in two rounds of two batches, none larger than three
 
 
 @pytest.mark.parametrize("name", list(MODELS))

@@ -88,7 +88,7 @@ class ClusterRun(Run):
                     yield int(place), _ANSWERS.validate_json(answers)
         except ray.exceptions.RayError as error:
             cause = error.cause if isinstance(error, ray.exceptions.RayTaskError) else error
-            reason = str(cause).strip().splitlines()[-1]
+            reason = (str(cause).strip().splitlines() or [type(cause).__name__])[-1]
             raise ModelError(f"{model.config.path}: a Ray worker failed: {reason}") from error
 
 

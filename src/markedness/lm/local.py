@@ -7,7 +7,9 @@ model.
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +27,28 @@ if TYPE_CHECKING:
 CONTEXT = 4
 """Tokens of the prompt decoded before a continuation, to see whether it begins with a space."""
 
+AT_ONCE = 2
+"""Batches on a processor at a time, each with its share of the cores: threads that share one small matrix wait for one
+another, and all of them for a core that another program has taken."""
+
 SCORED = 4
 """Batches of prompts handed over together where they are scored: more of them have the same length."""
+
+
+@functools.cache
+def _shares() -> tuple[int, threading.Semaphore]:
+    """Threads of one batch, and leave for as many batches as there are shares: one where there is one core."""
+    import torch
+
+    cores = torch.get_num_threads()  # before the first share is set: this process, by its cores and environment
+    return max(1, cores // AT_ONCE), threading.Semaphore(min(AT_ONCE, cores))
+
+
+def _set_threads(threads: int) -> None:
+    """Of the thread that calls."""
+    import torch
+
+    torch.set_num_threads(threads)
 
 
 class LocalModel(LocalWeights, LanguageModel):
@@ -50,6 +72,8 @@ class LocalModel(LocalWeights, LanguageModel):
         self.batch_size = config.batch_size
         self.scored_batch_size = SCORED * config.batch_size
         self.workers = config.workers
+        if config.device == "cpu":
+            self.concurrency = self.min_concurrency = AT_ONCE
 
     def unsupported(self, prompt: Prompt) -> str | None:
         """A masked model writes no text; a base model continues no messages."""
@@ -94,7 +118,18 @@ class LocalModel(LocalWeights, LanguageModel):
 
     async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
         """Draw or score, in a thread of its own so that progress is shown meanwhile."""
-        return await asyncio.to_thread(self.answer, draws)
+        return await asyncio.to_thread(self._beside_others, draws)
+
+    def _beside_others(self, draws: Sequence[Draw]) -> list[Completion]:
+        """Answer, on a processor with one share of its cores."""
+        if self.config.device != "cpu":
+            return self.answer(draws)
+        with self._loading:
+            _ = self.tokenizer  # read once, not by each thread
+        threads, cores = _shares()
+        with cores:
+            _set_threads(threads)
+            return self.answer(draws)
 
     def answer(self, draws: Sequence[Draw]) -> list[Completion]:
         """Answer the draws, in their order."""

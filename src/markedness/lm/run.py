@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -92,13 +93,16 @@ class Run:
         return self.meter.allows([draw.prompt for _, draw in batch])
 
     def _batches(self, missing: np.ndarray) -> Iterator[list[tuple[int, Draw]]]:
+        """Of the model's size at most; full rounds of as many as it answers at a time, of one size but for the last."""
         most = self.meter.max_requests or len(missing)
+        beside = self.model.concurrency
         start = 0
         while start < len(missing):
             prompt = self.plan.prompt(int(missing[start]))
             scored = bool(prompt.candidates or prompt.perplexity)
             size = (scored and self.model.scored_batch_size) or self.model.batch_size
-            end = start + min(size, most)
+            even = math.ceil(len(missing) / (math.ceil(len(missing) / (size * beside)) * beside))
+            end = start + min(even, most)
             yield [(int(distinct), self.plan.draw(int(distinct))) for distinct in missing[start:end]]
             start = end
 

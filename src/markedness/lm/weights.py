@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +34,7 @@ class LocalWeights:
         self.root = root
         self.folder = root / config.path
         self._models: dict[str, Any] = {}
+        self._loading = threading.Lock()
         self._served_by: str | None = None
 
     @cached_property
@@ -116,8 +118,12 @@ class LocalWeights:
         ModelError
             When packages or files are missing, or the files hold no language model.
         """
-        if dtype in self._models:
+        with self._loading:
+            if dtype not in self._models:
+                self._models[dtype] = self._loaded(dtype)
             return self._models[dtype]
+
+    def _loaded(self, dtype: str) -> Any:
         self.prepare()
         try:
             import torch
@@ -143,7 +149,6 @@ class LocalWeights:
         if loading["missing_keys"]:
             missing = sorted(loading["missing_keys"])[0]
             raise ModelError(f"{self.config.path}: its files lack '{missing}': it holds no language model to be asked")
-        self._models[dtype] = model
         return model
 
     @cached_property
