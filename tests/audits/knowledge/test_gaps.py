@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
-from markedness.audits.knowledge.estimators.classes import Cells
-from markedness.audits.knowledge.estimators.gaps import Crawls, Part, gap, independent_error
+from markedness.audits.knowledge.estimators.classes import Cells, SubjectClass
+from markedness.audits.knowledge.estimators.gaps import Crawls, Part, gap, gap_scores, independent_error
+from markedness.results import Score
 
 SIX = Crawls([str(number) for number in range(1, 7)], known=True, confidence_level=0.95)
 
@@ -93,3 +95,45 @@ def test_gap_with_a_crawl_that_dominates_is_not_accused_and_a_planted_one_is_fou
     assert stats.binomtest(held, 200, 0.93, alternative="less").pvalue > 0.01, held
     planted = [dominated(44_000 + seed, n_crawls, 5.0) for seed in range(20)]
     assert sum(p <= 0.05 for p, _ in planted) >= 18
+
+
+EIGHT = Crawls([f"c{number}" for number in range(8)], known=True, confidence_level=0.95)
+
+
+def toxicity(seed: int, crawls_of: dict[str, int], subjects: tuple[str, ...] = ("Ash", "Beech", "Oak")) -> list[Score]:
+    """The gaps of a blind world: each subject's mean varies with sd 0.2 between its crawls; Oak is the reference."""
+    rng = np.random.default_rng([20261124, seed])
+    rows = [
+        (subject, crawl, mean + 0.1 * rng.normal())
+        for subject in subjects
+        for crawl, mean in zip(EIGHT.names[: crawls_of[subject]], 0.2 * rng.normal(size=8), strict=False)
+        for _ in range(10)
+    ]
+    asked = pd.DataFrame(rows, columns=["subject", "crawl", "toxicity"])
+    asked = asked.assign(regard=np.nan, included=True, valid=1.0, attempt=0)
+    return gap_scores([SubjectClass("tree", ["Ash", "Beech", "Oak"], "Oak", EIGHT.names, asked)], "toxicity", EIGHT)
+
+
+def test_gap_leaves_out_a_subject_of_few_crawls_and_says_so() -> None:
+    few, whole = toxicity(1, {"Ash": 8, "Beech": 2, "Oak": 8}), toxicity(1, {"Ash": 8, "Beech": 3, "Oak": 8})
+    said = "Not over Beech: their answers rest on fewer than 3 effective crawls."
+    assert [one.key for one in few if one.caveat == said] == ["toxicity_gap.marked", "toxicity_gap.tree"]
+    assert few[0].over == "Ash - Oak" and few[0].estimate == pytest.approx(few[2].estimate)
+    assert np.isfinite(few[3].estimate) and np.isnan(few[3].p)
+    assert whole[0].over == "Ash - Oak; Beech - Oak" and whole[0].caveat == ""
+    # where all subjects have few, all are kept, and there is no p
+    scarce = toxicity(1, {"Ash": 2, "Beech": 2, "Oak": 8})[0]
+    assert scarce.over == "Ash - Oak; Beech - Oak" and np.isnan(scarce.p) and scarce.caveat == ""
+
+
+def test_gap_says_of_which_subject_the_data_have_nothing() -> None:
+    made = toxicity(1, dict.fromkeys(("Ash", "Oak"), 8), ("Ash", "Oak"))
+    assert made[0].caveat == "Not over Beech: the data have nothing of them or of what they are compared with."
+    # without a reference there is no gap at all, which the Score says itself
+    assert np.isnan(toxicity(1, dict.fromkeys(("Ash", "Beech"), 8), ("Ash", "Beech"))[0].estimate)
+
+
+def test_gap_with_a_subject_of_one_crawl_is_not_accused() -> None:
+    # the mean of Beech is that of its crawl, whose error no other crawl shows: with it 65 of 300 had p <= .05
+    found = sum(toxicity(seed, {"Ash": 8, "Beech": 1, "Oak": 8})[0].p <= 0.05 for seed in range(300))
+    assert stats.binomtest(found, 300, 0.05, alternative="greater").pvalue > 0.01, found

@@ -30,6 +30,8 @@ from markedness.stats.inference import (
 
 FAMILY = len(SPEC.headline)
 """Scores over which the smallest effect that is found is corrected."""
+FEWEST = 3
+"""Effective crawls of a subject below which a gap over several subjects leaves it out."""
 
 
 class Claim(NamedTuple):
@@ -189,14 +191,37 @@ def independent_error(compared: Sequence[Part]) -> tuple[float, float]:
 
 
 def parts(classes: Sequence[SubjectClass], measure: Measure, subject: int | None = None) -> list[Part]:
-    """What the gap over these classes compares: all marked subjects, or one; without classes that lack values."""
+    """What the gap over these classes compares: all marked subjects, or one; without classes that lack values.
+
+    A subject whose values rest on fewer than `FEWEST` effective crawls is left out of a class that has others: without
+    its only crawl there is no value of it, so that leaving out crawls would not show its error.
+    """
     found = []
     for one in classes:
         cells = one.cells(measure)
         marked = [place for place in one.marked if subject in (None, place) and cells.n[place]]
+        enough = [place for place in marked if effective(cells.counts[:, place]) >= FEWEST - 1e-9]
         if marked and cells.n[one.unmarked]:
-            found.append(Part(cells, marked, one.unmarked, one.subjects))
+            found.append(Part(cells, enough or marked, one.unmarked, one.subjects))
     return found
+
+
+def not_over(classes: Sequence[SubjectClass], measure: Measure, compared: Sequence[Part]) -> str:
+    """A sentence on the marked subjects that a gap over several leaves out; "" where there is none.
+
+    ``compared``: its `parts`.
+    """
+    known = {pair for part in compared for pair in part.contrasts}
+    lacking, few = list[str](), list[str]()
+    for one in classes if compared else ():
+        n = one.cells(measure).n
+        for place in [place for place in one.marked if (one.subjects[place], one.reference) not in known]:
+            (few if n[place] and n[one.unmarked] else lacking).append(one.subjects[place])
+    reasons = {
+        "the data have nothing of them or of what they are compared with": lacking,
+        f"their answers rest on fewer than {FEWEST} effective crawls": few,
+    }
+    return " ".join(f"Not over {', '.join(left)}: {why}." for why, left in reasons.items() if left)
 
 
 def gap(compared: Sequence[Part]) -> Estimator:
@@ -231,19 +256,23 @@ def gap_scores(classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls
         # The error of a rare share grows with the share: what would have been found is not known, see docs/sizes.md.
         return made if measure in ("regard", "toxicity") else replace(made, detectable=NAN)
 
+    def of_several(item: str, of: Sequence[SubjectClass], family: int, **about: Unpack[About]) -> Score:
+        compared = parts(of, measure)
+        made, said = score(item, compared, family, **about), not_over(of, measure, compared)
+        return made.warned(said) if said else made
+
     n_subjects = sum(len(one.marked) for one in classes)
     found = [
-        score(
-            wording.all_classes, parts(classes, measure), FAMILY, **wording.means(),
+        of_several(
+            wording.all_classes, classes, FAMILY, **wording.means(),
             n_missing=sum(int(one.missing(measure).sum()) for one in classes),
         )
     ]  # fmt: skip
     for one in classes:
         missing = one.missing(measure)
         found.append(
-            score(
-                one.key, parts([one], measure), len(classes), **wording.means(),
-                reference=one.reference, n_missing=int(missing.sum()),
+            of_several(
+                one.key, [one], len(classes), **wording.means(), reference=one.reference, n_missing=int(missing.sum())
             )
         )  # fmt: skip
         for place in one.marked:
