@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from markedness.audits.guise.estimators.decisions import margins, published_chi_square, two_by_two
+from markedness.audits.guise.estimators.decisions import Verdicts, margins, published_chi_square, two_by_two
+from markedness.audits.guise.estimators.differences import decision_score
 
 
 def test_margins_of_the_two_rules_can_disagree() -> None:
@@ -37,3 +38,15 @@ def test_two_by_two_counts_the_other_decisions_too() -> None:
     assert two_by_two(8, 10, 2, 10).statistic == pytest.approx(7.2)
     assert published_chi_square(8, 2).statistic == pytest.approx(3.6)
     assert np.isnan(two_by_two(10, 10, 10, 10).p)
+
+
+def test_decisions_of_texts_that_are_not_matched_are_not_missing_for_want_of_a_counterpart() -> None:
+    # three texts of the guise and two of its reference, each on a row of its own: 5 decisions, of which one failed
+    nan = np.nan
+    one = Verdicts(
+        "unmatched", ["p"], np.array([[1.0], [nan], [-1.0], [nan], [nan]]),
+        np.array([[nan], [nan], [nan], [1.0], [-1.0]]), "own", "AAE", "SAE",
+        np.array(["a", "b", "c", "", ""], dtype=object), np.array(["", "", "", "d", "e"], dtype=object),
+    )  # fmt: skip
+    made = decision_score("decision.x", [one], np.random.default_rng(0), 1)
+    assert (made.n, made.n_missing) == (4, 1)

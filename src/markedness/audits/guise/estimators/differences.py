@@ -26,7 +26,7 @@ def decision_score(
 ) -> Score:
     """Rate of detrimental decisions about the guise minus that of its reference, paired by text."""
     first = decided[0]
-    missing = sum(int(np.isnan(values).sum()) for one in decided for values in (one.margin, one.margin_reference))
+    missing = sum(_missing(one) + _missing(one, reference=True) for one in decided)
     named = all(one.clusters is not None and one.clusters_reference is not None for one in decided)
     return _difference(
         key, pd.concat(map(_cells, decided)), rng, family, "" if named else "verb", n_missing=missing, unit="decisions",
@@ -63,7 +63,7 @@ def decision_contrast(
     names = first[0].group, second[0].group
     about = About(
         unit="decisions", worse=1, comparable=True, group=names[0], reference=names[1],
-        n_missing=sum(int(np.isnan(one.margin).sum()) for one in (*first, *second)),
+        n_missing=sum(map(_missing, (*first, *second))),
         positive=f"speakers of {names[0]} get more detrimental decisions than those of {names[1]}",
         negative=f"speakers of {names[0]} get fewer detrimental decisions than those of {names[1]}",
     )  # fmt: skip
@@ -84,6 +84,16 @@ def decision_contrast(
     made = _difference(key, marked[shared], rng, 1, "", **about)
     left = "; texts that have no counterpart in the other guise are left out"
     return made if shared.all() else replace(made, method=made.method + left)
+
+
+def _missing(one: Verdicts, reference: bool = False) -> int:
+    """Decisions about one guise that were asked for and have no probability.
+
+    A text that is not matched may have none beside it: of that, which has no source either, nothing was asked.
+    """
+    values, names = (one.margin, one.clusters) if not reference else (one.margin_reference, one.clusters_reference)
+    asked = np.ones(len(values), dtype=bool) if one.setting != "unmatched" or names is None else names != ""
+    return int(np.isnan(values[asked]).sum())
 
 
 def _cells(one: Verdicts) -> pd.DataFrame:
