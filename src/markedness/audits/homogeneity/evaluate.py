@@ -144,6 +144,12 @@ def _answer_notes(answers: pd.DataFrame) -> Iterator[str]:
     """Which prompts were asked, what was left out, and what is measured otherwise."""
     if "study" in answers:
         yield f"Asked with the prompts of the study {', '.join(answers['study'].unique())} (studies.yaml)."
+    elif nameless := _nameless(answers[answers["kind"].eq("expression")]):
+        yield (
+            f"{nameless} of {int(answers['count'].sum())} answers are short and have no name: each counts as drawn "
+            "independently of all others. Where several are of one person or source, or are stored more than once, p "
+            "and intervals do not hold: name in a column name what belongs together."
+        )
     kept = answers["kept"].astype(bool)
     left_out = answers[~kept].groupby("status")["count"].sum()
     if len(left_out):
@@ -160,6 +166,13 @@ def _answer_notes(answers: pd.DataFrame) -> Iterator[str]:
             f"{cues} cues have longer texts, which are compared by sentence embeddings instead of categories: pairs of "
             "texts of different names."
         )
+
+
+def _nameless(answers: pd.DataFrame) -> int:
+    """Answers that featurize gave a cluster of their own."""
+    groups = answers["group"].astype("string").fillna("")
+    alone = [str(one).startswith(f"{group} #") for one, group in zip(answers["cluster"], groups, strict=True)]
+    return int(answers.loc[alone, "count"].sum())
 
 
 def _table_notes(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
