@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -80,6 +81,26 @@ def test_embed_in_bfloat16_keeps_unit_rows_and_the_mean_cosine() -> None:
     assert np.linalg.norm(fast, axis=1) == pytest.approx(1, abs=1e-5)
     assert abs((fast @ fast.T).mean() - (exact @ exact.T).mean()) < 1e-3
     assert np.abs(fast @ fast.T - exact @ exact.T).max() < 0.02
+    assert sys.modules["openvino_telemetry"] is None  # nothing is reported to anyone
+
+
+def test_embed_in_bfloat16_without_openvino_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    embeddings._encoder.cache_clear()
+    with pytest.raises(EmbeddingError, match=r"pip install 'markedness\[openvino\]'"):
+        embed(["one"], dtype="bfloat16")
+    embeddings._encoder.cache_clear()
+
+
+def test_embed_in_bfloat16_a_model_that_cannot_be_converted_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise RuntimeError("no rule for this operation")
+
+    monkeypatch.setattr(embeddings._openvino(), "convert_model", refused)
+    embeddings._encoder.cache_clear()
+    with pytest.raises(EmbeddingError, match="OpenVINO cannot convert BertModel to bfloat16; set its dtype to float32"):
+        embed(["one"], dtype="bfloat16")
+    embeddings._encoder.cache_clear()
 
 
 def test_embed_gives_texts_of_all_lengths_in_their_order() -> None:
