@@ -242,8 +242,9 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> Fore
         corpus_rows(params, store, audit, model, say)
         return Forecast()
     language_model = load_model(params, audit, model)
-    total = known = unsupported = tokens_in = tokens_out = number = 0
+    total = known = unsupported = tokens_in = tokens_out = number = under_way = 0
     with ledgers.opened(params, audit, model, say) as ledger:
+        handed_over = {key for facts in ledger.batches().values() for key in facts.get("keys", ())}
         complete = partial(_complete, params, store, audit, language_model, ledger, model)
         ledgers.recall(language_model, ledger, complete, say)
         for plan in plans(params, store, audit, language_model, ledger, model):
@@ -251,6 +252,9 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> Fore
             total, known = total + len(plan), known + plan.known + plan.known_empty
             unsupported += sum(plan.prompts[index].samples for index in plan.unsupported)
             for distinct in plan.missing:
+                if plan.keys[distinct : distinct + 1].tobytes().hex() in handed_over:
+                    under_way += int(plan.copies[distinct])
+                    continue
                 tokens = expected_tokens(plan.prompt(int(distinct)), language_model.sends_candidates)
                 tokens_in, tokens_out = tokens_in + tokens[0], tokens_out + tokens[1]
             if len(plan.missing):
@@ -258,6 +262,11 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> Fore
     price = price_of(config, model, params.prices)
     money = "unknown" if price is None else f"at most {cost(price, tokens_in, tokens_out):,.4f}"
     say(f"{audit} {model}: {total:,} requests, {known:,} of them in the ledger, {total - known:,} to be asked")
+    if under_way:
+        say(
+            f"{audit} {model}: {under_way:,} of these were handed over to the Batch endpoint earlier: their answers "
+            "are fetched and nothing is paid for them again; tokens and cost are of the rest"
+        )
     if unsupported:
         say(f"{audit} {model}: {unsupported:,} unsupported by this backend")
     say(

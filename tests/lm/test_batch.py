@@ -114,17 +114,67 @@ def test_batch_malformed_answer_fails_alone_and_its_batch_is_merged(tmp_path: Pa
 
 
 @pytest.mark.parametrize("fault", ["line-id-list", "line-list"])
-def test_batch_line_of_no_request_leaves_it_unanswered_and_it_is_handed_over_again(tmp_path: Path, fault: str) -> None:
+def test_batch_line_of_no_request_is_a_failure_that_a_later_run_asks_again(tmp_path: Path, fault: str) -> None:
     with Server() as server:
-        table, counts = run(toy_study.study(tmp_path, server.url, [f"fault:{fault}*1", "fine"], **BATCH))
-        assert counts.answered == 2 and len(server.batches) == 2 and table["text"].notna().all()
+        params = toy_study.study(tmp_path, server.url, [f"fault:{fault}*1", "fine"], **BATCH)
+        table, counts = run(params)
+        assert (counts.answered, len(server.batches)) == (1, 1)  # it may have been paid for: not handed over at once
+        assert table["error"].dropna().item().startswith("its batch is completed, but has no line for it")
+        _, counts = run(params)
+        assert (counts.answered, counts.from_ledger, len(server.batches)) == (2, 1, 2)
 
 
-def test_batch_output_that_is_gone_is_asked_for_again(tmp_path: Path) -> None:
+def test_batch_output_that_is_gone_is_looked_for_again_before_it_is_paid_for_again(tmp_path: Path) -> None:
     with Server() as server:
-        server.lost_outputs = 1
-        _, counts = run(toy_study.study(tmp_path, server.url, ["one"], **BATCH))
-        assert counts.answered == 1 and len(server.batches) == 2
+        params = toy_study.study(tmp_path, server.url, ["one", "two"], **BATCH)
+        server.lost_outputs = 1  # it comes late
+        with pytest.raises(generation.StageError, match="all 2 requests failed"):
+            run(params)
+        _, counts = run(params)
+        assert counts.answered == 2 and len(server.batches) == 1
+
+        params = toy_study.study(tmp_path, server.url, ["three", "four"], **BATCH)
+        server.lost_outputs = 2  # it is gone
+        for _ in range(2):
+            with pytest.raises(generation.StageError, match="all 2 requests failed"):
+                run(params)
+        assert len(server.batches) == 2
+        _, counts = run(params)
+        assert counts.answered == 2 and len(server.batches) == 3
+
+
+def test_batch_under_way_is_not_paid_again_by_single_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server() as server:
+        killed_while_waiting(tmp_path, server.url, monkeypatch, TEXTS[:5])
+        said: list[str] = []
+        params = toy_study.study(tmp_path, server.url, TEXTS[:6], **BATCH)
+        generation.forecast(params, "toy", "toy", said.append)
+        assert "5 of these were handed over to the Batch endpoint earlier" in said[1]
+        assert "at most 9 out" in said[2]  # max_tokens of the sixth
+
+        params = toy_study.study(tmp_path, server.url, TEXTS[:6], **{**BATCH, "batch_api": False})
+        server.batch_polls = 99
+        with pytest.raises(ModelError, match=r"5 of the requests were handed over .* under way there \(batch-1\)"):
+            run(params)
+        assert not server.answered
+        server.batch_polls = 1
+        table, counts = run(params)
+        # 5 answers of the batch, and the sixth by a request of its own.
+        assert counts.answered == 6 and len(server.batches) == 1 and server.stats()["answered"] == 6
+        assert table["text"].notna().all() and under_way(params) == {}
+
+
+def test_batch_of_an_endpoint_that_is_gone_does_not_keep_single_requests_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server() as server:
+        killed_while_waiting(tmp_path, server.url, monkeypatch, TEXTS[:2])
+        server.no_batches = True
+        said: list[str] = []
+        params = toy_study.study(tmp_path, server.url, TEXTS[:2], **{**BATCH, "batch_api": False})
+        counts = generation.generate(params, "toy", "toy", said.append)
+    assert counts.answered == 2
+    assert any("what was handed over to it is asked for again" in line for line in said)
 
 
 @pytest.mark.parametrize("answer", [b"[1]", b'"text"', b"{}", b'{"id": 7}', b'{"id": "../x", "status": "completed"}'])
@@ -181,9 +231,9 @@ def kill_at(step: str, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(run_class, "_merged", die)
 
 
-def killed_while_waiting(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def killed_while_waiting(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch, texts: list[str] = TEXTS) -> Any:
     """A study whose batch the endpoint has, and whose run was killed before the answers came."""
-    params = toy_study.study(folder, url, TEXTS, **BATCH)
+    params = toy_study.study(folder, url, texts, **BATCH)
     with monkeypatch.context() as patch:
         kill_at("while waiting", patch)
         with pytest.raises(Killed):

@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 import orjson
-from pydantic import BaseModel, ValidationError
 
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
+from markedness.lm.batch_answers import Batch, Batches, File, read_as
 from markedness.lm.openai_api import OpenAIServer
 from markedness.lm.redaction import LARGEST_ANSWER
 from markedness.lm.run import Run
-from markedness.lm.stored import Id
 from markedness.records import Completion
 
 T = TypeVar("T")
@@ -35,56 +34,15 @@ NOT_NOW = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
 """Why a batch is refused whose requests may be handed over again later."""
 MOST_PAGES = 100
 """Pages of the list of batches that are looked through."""
+LOST = (
+    "its batch is completed, but has no line for it that can be read, so that it may have been paid for; a later run "
+    "asks for it again"
+)
+"""Why a request is not handed over again by the run that finds this."""
 
 
 class _GoneError(ModelError):
     """The endpoint no longer has what was asked for."""
-
-
-class _File(BaseModel):
-    """What is read of an uploaded file."""
-
-    id: Id
-
-
-class _Error(BaseModel):
-    code: str | int | None = None
-    message: str | None = None
-
-
-class _Errors(BaseModel):
-    data: list[_Error] | None = None
-
-
-class _Batch(BaseModel):
-    """What is read of a batch."""
-
-    id: Id
-    status: str
-    output_file_id: Id | None = None
-    error_file_id: Id | None = None
-    errors: _Errors | None = None
-    metadata: dict[str, Any] | None = None
-
-
-class _Batches(BaseModel):
-    """One page of the list."""
-
-    data: list[_Batch]
-    has_more: bool = False
-
-
-R = TypeVar("R", bound=BaseModel)
-
-
-def _read_as(kind: type[R], content: bytes) -> R:
-    """An answer of the endpoint, every field that is used checked."""
-    try:
-        return kind.model_validate_json(content)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(map(str, fault["loc"])) or "it"
-        raise RequestFailed(f"its answer cannot be read ({where}: {fault['msg']})") from None
 
 
 class BatchRun(Run):
@@ -92,6 +50,45 @@ class BatchRun(Run):
 
     async def ask(self, missing: np.ndarray) -> None:
         """Merge the batches of earlier runs, hand over the rest, and again what came back unanswered."""
+        pending = await self._earlier(missing)
+        left = 0
+        for _ in range(self.retry.max_attempts):
+            held = {key for name in pending for key in self.batches[name]["keys"]}
+            pending += [name async for name in self._submitted(key for key in self.waiting if key not in held)]
+            left = sum(key not in held and key not in self.asked_here for key in self.waiting)
+            while pending:
+                pending = [name for name in pending if not await self._merged(name)]
+                self.show()
+                if pending:
+                    await asyncio.sleep(self.server.config.batch_poll)
+            if not self.waiting or left:
+                break
+        if left:
+            raise self.stopped(left)
+        for key in list(self.waiting):
+            reason = f"{self.reasons.get(key, 'no answer')} ({self.retry.max_attempts} batches)"
+            self._end(key, Completion(error=reason))
+
+    async def merge_earlier(self, missing: np.ndarray) -> np.ndarray:
+        """Merge what earlier runs handed over; what is still to be asked. ModelError where some are under way."""
+        try:
+            under_way = [name for name in await self._earlier(missing) if not await self._merged(name)]
+        except _GoneError as error:  # no answer can come from there any more
+            if self.progress is not None:
+                self.progress.say(f"{self.progress.title}: {error}; what was handed over to it is asked for again")
+            under_way = []
+        held = self.planned.intersection(key for name in under_way for key in self.batches[name]["keys"])
+        if held:
+            raise ModelError(
+                f"{self.server.config.model}: {len(held):,} of the requests were handed over to the Batch endpoint "
+                f"and are under way there ({', '.join(self.batches[name]['id'] for name in under_way)}), so that "
+                "asking for them now would pay twice; set batch_api: true to wait for them, or cancel them there and "
+                "run again"
+            )
+        return missing[np.isin(missing, list(self.waiting.values()))]
+
+    async def _earlier(self, missing: np.ndarray) -> list[str]:
+        """Set out to ask for these; the names of the batches of earlier runs that have any of them."""
         assert isinstance(self.model, OpenAIServer)
         self.server: OpenAIServer = self.model
         self.ledger = self.plan.ledger
@@ -110,24 +107,7 @@ class BatchRun(Run):
             facts["keys"] = [self.renamed.get(key, key) for key in facts.get("keys", ())]
         # Batches without any of these keys are those of other params, or of another process that waits for them.
         pending = [name for name, facts in self.batches.items() if not self.planned.isdisjoint(facts["keys"])]
-        pending = [name for name in pending if await self._known(name)]
-        left = 0
-        for _ in range(self.retry.max_attempts):
-            held = {key for name in pending for key in self.batches[name]["keys"]}
-            pending += [name async for name in self._submitted(key for key in self.waiting if key not in held)]
-            left = sum(key not in held and key not in self.asked_here for key in self.waiting)
-            while pending:
-                pending = [name for name in pending if not await self._merged(name)]
-                self.show()
-                if pending:
-                    await asyncio.sleep(self.server.config.batch_poll)
-            if not self.waiting or left:
-                break
-        if left:
-            raise self.stopped(left)
-        for key in list(self.waiting):
-            reason = f"{self.reasons.get(key, 'no answer')} ({self.retry.max_attempts} batches)"
-            self._end(key, Completion(error=reason))
+        return [name for name in pending if await self._known(name)]
 
     # ---------------------------------------------------------------- handing over
 
@@ -148,7 +128,7 @@ class BatchRun(Run):
     async def _upload(self, upload: tuple[str, bytes, str]) -> str:
         """The id of the file."""
         raw = await self.server.endpoint.client.files.with_raw_response.create(file=upload, purpose="batch")
-        return _read_as(_File, raw.content).id
+        return read_as(File, raw.content).id
 
     async def _make(self, name: str, file: str) -> str:
         """Make the batch and return its id; one that was made although its answer got lost is found by its name."""
@@ -161,7 +141,7 @@ class BatchRun(Run):
             completion_window="24h",
             metadata={"markedness": name},
         )
-        return _read_as(_Batch, raw.content).id
+        return read_as(Batch, raw.content).id
 
     def _files(self, keys: Iterable[str]) -> Iterator[tuple[bytes, list[str]]]:
         """Files of requests within the endpoint's limits and the budget, and the keys in each."""
@@ -211,7 +191,7 @@ class BatchRun(Run):
         after: str | Omit = Omit()
         for _ in range(MOST_PAGES):
             raw = await self.server.endpoint.client.batches.with_raw_response.list(limit=100, after=after)
-            page = _read_as(_Batches, raw.content)
+            page = read_as(Batches, raw.content)
             for batch in page.data:
                 if (batch.metadata or {}).get("markedness") == name:
                     return batch.id
@@ -220,9 +200,9 @@ class BatchRun(Run):
             after = page.data[-1].id
         return None
 
-    async def _retrieve(self, identity: str) -> _Batch:
+    async def _retrieve(self, identity: str) -> Batch:
         raw = await self.server.endpoint.client.batches.with_raw_response.retrieve(identity)
-        return _read_as(_Batch, raw.content)
+        return read_as(Batch, raw.content)
 
     async def _merged(self, name: str) -> bool:
         """Whether the batch has ended; what it brought is then in the ledger or among the failures."""
@@ -235,10 +215,16 @@ class BatchRun(Run):
             return await self._forgotten(name)
         if batch.status not in ENDED:
             return False
+        said: set[str | None] = set()
         for file in (batch.output_file_id, batch.error_file_id):
             if file:
-                for line in await self._lines(file):
-                    self._read(line)
+                said.update([self._read(line) for line in await self._lines(file)])
+        lost = [key for key in facts["keys"] if key in self.waiting and key not in said]
+        if batch.status == "completed":
+            for key in lost:
+                self._end(key, Completion(error=LOST))
+            if name in self.tried and len(lost) == len(facts["keys"]):
+                return True  # the next run looks again, should its files come late
         if batch.status == "failed":
             errors = (batch.errors and batch.errors.data) or []
             later = any(error.code in NOT_NOW for error in errors)
@@ -270,15 +256,15 @@ class BatchRun(Run):
         return True
 
     async def _lines(self, file: str) -> list[bytes]:
-        """The lines of an output or error file; none where it is gone, so that its requests are handed over again."""
+        """The lines of an output or error file; none where it is gone."""
         try:
             content = await self._call(partial(self.server.endpoint.client.files.content, file))
         except _GoneError:
             return []
         return content.content.splitlines()
 
-    def _read(self, line: bytes) -> None:
-        """One line of an output or error file, of which nothing is taken for granted."""
+    def _read(self, line: bytes) -> str | None:
+        """The key of one line of an output or error file, of which nothing is taken for granted; None: nobody's."""
         try:
             row = orjson.loads(line) if len(line) <= LARGEST_ANSWER else None
         except orjson.JSONDecodeError:
@@ -286,7 +272,7 @@ class BatchRun(Run):
         key = row.get("custom_id") if isinstance(row, dict) else None
         key = self.renamed.get(key, key) if isinstance(key, str) else None
         if not isinstance(row, dict) or key is None or key not in self.waiting:
-            return  # nobody's line; a request without one stays unanswered
+            return None
         draw = self.plan.draw(self.waiting[key])
         try:
             self._end(key, self._completion(draw, row))
@@ -296,6 +282,7 @@ class BatchRun(Run):
             self._end(key, Completion(finish_reason=failed.finish_reason, error=str(failed)))
         except RetryLater as later:
             self.reasons[key] = str(later)
+        return key
 
     def _completion(self, draw: Draw, row: dict[str, Any]) -> Completion:
         endpoint = self.server.endpoint

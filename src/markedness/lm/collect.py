@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress
 from markedness.lm.run import Run
 from markedness.records import Prompt
+
+if TYPE_CHECKING:
+    from markedness.lm.batch import BatchRun
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at what another process has answered."""
@@ -59,7 +63,12 @@ async def ask(
         if len(mine):
             try:
                 if run is None:
-                    run = _way(plan.model)(plan, counts, retry or RetryPolicy(), meter, progress)
+                    asked = plan, counts, retry or RetryPolicy(), meter, progress
+                    if (earlier := _handed_over(plan)) is not None:
+                        mine = await earlier(*asked).merge_earlier(mine)
+                        if not len(mine):
+                            continue
+                    run = _way(plan.model)(*asked)
                     first = plan.prompt(int(mine[0]))
                     if meter.allows([first]) and not run.given_up:
                         await plan.model.probe(first)
@@ -81,6 +90,16 @@ def _way(model: LanguageModel) -> type[Run]:
 
         return ClusterRun
     return Run
+
+
+def _handed_over(plan: Plan) -> type[BatchRun] | None:
+    """Of a model that was asked through the Batch endpoint, and now is not: how to see to what was handed over."""
+    if plan.model.batch_api or not plan.ledger.batches():
+        return None
+    from markedness.lm.batch import BatchRun
+    from markedness.lm.openai_api import OpenAIServer
+
+    return BatchRun if isinstance(plan.model, OpenAIServer) else None
 
 
 async def _asked_elsewhere(plan: Plan, others: np.ndarray, counts: Counts, progress: Progress | None) -> None:
