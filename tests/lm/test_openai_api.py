@@ -135,6 +135,33 @@ def test_read_completion_any_malformed_piece_is_an_answer_or_a_failure_with_a_re
     assert tried > 250 and failed > 30
 
 
+def test_read_completion_refusal_beside_an_empty_content_is_the_text() -> None:
+    answer = answer_of("chat")
+    answer["choices"][0]["message"] |= {"content": "", "refusal": "I can't help with that."}
+    completion = read_completion(answer, chat("Say"), True, Redaction())
+    assert (completion.text, completion.error) == ("I can't help with that.", None)
+    answer["choices"][0]["message"] |= {"content": "lamp"}
+    assert read_completion(answer, chat("Say"), True, Redaction()).text == "lamp"
+
+
+@pytest.mark.parametrize(
+    ("usage", "output"),
+    [
+        ({"total_tokens": 12}, 9),  # 3 + 9
+        ({"total_tokens": 1_012, "completion_tokens_details": {"reasoning_tokens": 1_000}}, 1_009),  # 1,012 - 3
+        ({"total_tokens": 2}, 9),  # less than its parts is no total
+        ({"total_tokens": "many"}, 9),
+    ],
+)
+def test_read_completion_tokens_of_reasoning_that_only_the_total_has_are_output(
+    usage: dict[str, Any], output: int
+) -> None:
+    answer = answer_of("chat")
+    answer["usage"] |= usage
+    completion = read_completion(answer, chat("Say"), True, Redaction())
+    assert (completion.prompt_tokens, completion.completion_tokens) == (3, output)
+
+
 def test_complete_passing_fault_asks_for_another_attempt() -> None:
     with Server() as server:
         for fault in ("408", "409", "429", "500", "502", "503", "reset", "reset-body"):

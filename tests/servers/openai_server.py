@@ -314,13 +314,13 @@ class Server:
                 choice["logprobs"] = {"top_logprobs": [dict(pairs)], "tokens": [pairs[0][0]]}
         if fault == "schema-billed":
             choice = {"index": 0}
+        given, made = len(prompt.split()), {"empty": 0, "null": 0, "empty-paid": 600}.get(fault or "", 9)
         return {
             "id": "cmpl-1", "object": "chat.completion" if chat else "text_completion", "created": 1,
             "model": self.served_model or f"{request['model']}-served",
             "system_fingerprint": "fp_two" if fault == "fingerprint" else "fp_one",
             "choices": [choice],
-            "usage": {"prompt_tokens": len(prompt.split()), "total_tokens": 9,
-                      "completion_tokens": {"empty": 0, "null": 0, "empty-paid": 600}.get(fault or "", 9)},
+            "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
         }  # fmt: skip
 
     def scored(self, request: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:

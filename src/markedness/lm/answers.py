@@ -75,10 +75,16 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
 
 
 def reported_usage(answer: Any) -> tuple[int | None, int | None]:
-    """Tokens, input and output, that a decoded body says were used, whatever else is wrong with it."""
+    """Tokens, input and output, that a decoded body says were used, whatever else is wrong with it.
+
+    Some servers count what a model reasoned in ``total_tokens`` alone: whatever of it is no input is output.
+    """
     usage = answer.get("usage") if isinstance(answer, dict) else None
     usage = usage if isinstance(usage, dict) else {}
-    return _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    given, made, total = (_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    if given is not None and made is not None and total is not None:
+        made = max(made, total - given)
+    return given, made
 
 
 def reported_name(value: Any, redaction: Redaction) -> str | None:
@@ -94,15 +100,15 @@ def _first_choice(answer: Any) -> dict[str, Any]:
 
 
 def _content(choice: Mapping[str, Any], chat: bool) -> str | None:
-    """The text of a choice; None where the server sends null."""
+    """The text of a choice, or else its refusal; None where the server sends null."""
     holder = choice.get("message") if chat else choice
     field = "content" if chat else "text"
     if not isinstance(holder, dict) or field not in holder:
         raise RequestFailed(f"the answer has no {'message.' if chat else ''}{field}", cause="unreadable")
     text = holder[field]
-    if text is None:
+    if text is None or text == "":
         refusal = holder.get("refusal")
-        return refusal if isinstance(refusal, str) and refusal.strip() else None
+        return refusal if isinstance(refusal, str) and refusal.strip() else text
     if not isinstance(text, str):
         raise RequestFailed(f"the answer's {field} is {type(text).__name__}, not text", cause="unreadable")
     return text
