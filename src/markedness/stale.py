@@ -20,6 +20,9 @@ import yaml
 from markedness import strict_yaml
 from markedness.audits import spec
 from markedness.files import write_file
+from markedness.lm.config import TransformersModel
+from markedness.lm.ledger import summary
+from markedness.lm.weights import LocalWeights
 from markedness.params import Params
 from markedness.pipeline import settings
 from markedness.records import AuditError
@@ -30,6 +33,7 @@ from markedness.working_tree import state_folder
 RAN = "ran.json"
 """In .markedness: audit/model -> digests of the `inputs` and of the scores of the last `markedness run`."""
 SCORES = "scores"
+FEATURES = "features"
 SETTINGS = "settings"
 """The stage that any edit of the params makes DVC run again, mostly to the same end."""
 STALE = "modified"
@@ -52,10 +56,13 @@ def stale(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str,
     -------
     dict
         (audit, model) -> the stage and what differs; nothing for results of which neither DVC nor `remember` knows, and
-        nothing within a stage, as DVC makes results before what shows them.
+        nothing but other weights within a stage, as DVC makes results before what shows them.
     """
-    if "DVC_STAGE" in os.environ:
-        return {}
+    weights = {one: what for one in sorted(known) if (what := _other_weights(params, *one))}
+    return weights if "DVC_STAGE" in os.environ else weights | _changed_inputs(params, known)
+
+
+def _changed_inputs(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
     changed = {one: _changed_since_run(params, *one) for one in sorted(known)}
     try:
         by_dvc = made_by_dvc(params.root, known)
@@ -81,11 +88,29 @@ def inputs(params: Params, audit: str, model: str) -> dict[str, str]:
     }
 
 
+def _other_weights(params: Params, audit: str, model: str) -> str:
+    """Where a local model that answered or judged now has other weights, which DVC does not watch; "" where not."""
+    judges = spec(audit).judges(params.stage(audit, "featurize"))
+    asked = [(model, "", "generate"), *((judge, "judge", "featurize") for judge in judges)]
+    for name, part, stage in asked:
+        config = params.model(name)
+        used = summary(Store(params.root).ledger_path(audit, model, part))
+        if not isinstance(config, TransformersModel) or used is None or not used.served_by:
+            continue
+        if (who := LocalWeights(config, params.root).served_by) and who not in used.served_by:
+            return (
+                f"{config.path} has other weights than answered, which DVC does not watch: first run 'dvc repro "
+                f"--force {stage}@{audit}-{model}'"
+            )
+    return ""
+
+
 def remember(root: Path, audit: str, model: str, of: Mapping[str, str]) -> None:
     """Keep from which `inputs` `markedness run` made these results: DVC keeps those of its own stages alone."""
     path, scores = state_folder(root) / RAN, _scores(root, audit, model)
     if scores:
-        content = _ran(root) | {f"{audit}/{model}": {**of, SCORES: scores}}
+        features = _of_files([Store(root).features_path(audit, model)])
+        content = _ran(root) | {f"{audit}/{model}": {**of, SCORES: scores, FEATURES: features}}
         write_file(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
@@ -95,6 +120,9 @@ def _changed_since_run(params: Params, audit: str, model: str) -> str | None:
     if not isinstance(made, dict) or made.get(SCORES) != _scores(params.root, audit, model):
         return None
     differ = [name for name, digest in inputs(params, audit, model).items() if made.get(name) != digest]
+    features = Store(params.root).features_path(audit, model)
+    if features.is_dir() and made.get(FEATURES) not in (None, _of_files([features])):
+        differ.append(FEATURES)
     return f"{', '.join(differ)} since 'markedness run'" if differ else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from markedness.files import StoreError
 from markedness.gate import outputs
 from markedness.gate.cases import Decision, Outcome, Pair
 from markedness.gate.run import NEITHER, Gated, _not_gated, gate
+from markedness.lm import served_by
 from markedness.param_blocks import GateParams
 from markedness.params import ParamsError
 from markedness.results import Score, not_estimated
@@ -420,6 +422,49 @@ def test_a_revision_with_other_stimuli_or_other_code_is_not_compared(folder: Pat
     code.write_text("stages: {clean: {homogeneity: another}}\n", encoding="utf-8")
     (one, *_) = gated(folder, block).decisions
     assert "the code of clean differs between main and workspace (markedness.yaml)" in one.reason
+
+
+@pytest.mark.parametrize("within_dvc", [False, True])
+def test_results_of_other_weights_than_are_in_the_folder_are_not_gated(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, within_dvc: bool
+) -> None:
+    """DVC does not watch a model's folder: the weights are overwritten, and nothing reruns."""
+    if within_dvc:
+        monkeypatch.setenv("DVC_STAGE", "report")
+    weights = folder / "models" / "v2" / "model.safetensors"
+    weights.parent.mkdir(parents=True, exist_ok=True)
+    local = {**MODELS, "v2": {"backend": "transformers", "path": "models/v2"}}
+    block = {"baseline": "v1", "models": ["v2"]}
+
+    def reasons() -> set[str]:
+        return {one.reason for one in gated(folder, block, models=local).decisions if "other weights" in one.reason}
+
+    assert not reasons()  # no weights are here
+    weights.write_bytes(b"first")
+    who = served_by.weights(weights.parent, folder / "weights.json")
+    used = {"ledger": {"answers": 9, "first": None, "last": None, "models": {}, "served_by": {who: 9}, "version": 2}}
+    Store(folder).ledger_path("homogeneity", "v2").write_text(json.dumps(used) + "\n", encoding="utf-8")
+    assert not reasons()
+    weights.write_bytes(b"other")
+    (why,) = reasons()
+    assert "models/v2 has other weights than answered" in why and "dvc repro --force generate@homogeneity-v2" in why
+    assert gated(folder, block, models=local).status == 3
+    weights.write_bytes(b"first")
+    assert not reasons()
+
+
+def test_features_of_other_params_than_were_evaluated_are_not_gated(folder: Path) -> None:
+    """Its stages are run by hand with other params, which are then edited back, and nothing is evaluated."""
+    block = {"baseline": "v1", "models": ["v2"]}
+    loaded = write(folder, block)
+    stale.remember(folder, "homogeneity", "v2", stale.inputs(loaded, "homogeneity", "v2"))
+    assert not any("older than params" in one.reason for one in gated(folder, block).decisions)
+    features = Store(folder).features_path("homogeneity", "v2")
+    shutil.rmtree(features)
+    shutil.copytree(Store(folder).features_path("homogeneity", "planted"), features)
+    made = gated(folder, block)
+    assert made.status == 3
+    assert all("(features since 'markedness run')" in one.reason for one in made.decisions)
 
 
 def test_results_that_are_older_than_their_params_are_not_gated(folder: Path) -> None:
