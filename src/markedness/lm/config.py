@@ -171,7 +171,7 @@ class TransformersModel(Budget):
     """Perplexity of a masked model: mask the rest of a word with each of its tokens (PLL-word-l2r)."""
     device: str = "cpu"
     batch_size: int = Field(default=64, ge=1)
-    """Sequences generated or scored together; on a processor two such batches at a time, each on half of its cores."""
+    """Sequences generated or scored together; texts are drawn on a processor two batches at a time."""
     overflow: Literal["error", "cut"] = "error"
     """A prompt longer than the context: record it as failed, or cut the text on the right."""
     workers: int = Field(default=1, ge=1)

@@ -7,10 +7,11 @@ model.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,20 +36,33 @@ SCORED = 4
 """Batches of prompts handed over together where they are scored: more of them have the same length."""
 
 
-@functools.cache
-def _shares() -> tuple[int, threading.Semaphore]:
-    """Threads of one batch, and leave for as many batches as there are shares: one where there is one core."""
-    import torch
+class _Cores:
+    """The cores of this process, lent in shares."""
 
-    cores = torch.get_num_threads()  # before the first share is set: this process, by its cores and environment
-    return max(1, cores // AT_ONCE), threading.Semaphore(min(AT_ONCE, cores))
+    def __init__(self) -> None:
+        import torch
+
+        self.n = torch.get_num_threads()  # by the machine and its environment, before a thread has been given fewer
+        self._turn = threading.Lock()
+        self._shares = threading.Semaphore(AT_ONCE)
+
+    @contextlib.contextmanager
+    def lent(self, alone: bool) -> Iterator[None]:
+        """Within the block the calling thread computes with one share, or with all cores and no other beside it."""
+        import torch
+
+        wanted = AT_ONCE if alone or self.n < AT_ONCE else 1
+        with self._turn:  # who waits for all shares is not overtaken, nor meets another who holds one and waits
+            for _ in range(wanted):
+                self._shares.acquire()
+        try:
+            torch.set_num_threads(self.n if wanted > 1 else self.n // AT_ONCE)
+            yield
+        finally:
+            self._shares.release(wanted)
 
 
-def _set_threads(threads: int) -> None:
-    """Of the thread that calls."""
-    import torch
-
-    torch.set_num_threads(threads)
+_cores = functools.cache(_Cores)
 
 
 class LocalModel(LocalWeights, LanguageModel):
@@ -121,15 +135,21 @@ class LocalModel(LocalWeights, LanguageModel):
         return await asyncio.to_thread(self._beside_others, draws)
 
     def _beside_others(self, draws: Sequence[Draw]) -> list[Completion]:
-        """Answer, on a processor with one share of its cores."""
+        """Answer; on a processor beside another batch, where the model's modules keep nothing of a batch meanwhile."""
         if self.config.device != "cpu":
             return self.answer(draws)
         with self._loading:
             _ = self.tokenizer  # read once, not by each thread
-        threads, cores = _shares()
-        with cores:
-            _set_threads(threads)
+        scored = any(draw.prompt.candidates or draw.prompt.perplexity for draw in draws)
+        with _cores().lent(alone=scored or self._keeps_state):
             return self.answer(draws)
+
+    @functools.cached_property
+    def _keeps_state(self) -> bool:
+        """Code of its own, or rotary positions that are set anew by the length of a batch."""
+        modules = self.load(self.config.dtype_text).modules()
+        kinds = {str(getattr(module, "rope_type", "")) for module in modules}
+        return self.config.trust_remote_code or any("dynamic" in kind or "longrope" in kind for kind in kinds)
 
     def answer(self, draws: Sequence[Draw]) -> list[Completion]:
         """Answer the draws, in their order."""
