@@ -8,6 +8,7 @@ from typing import Unpack
 import numpy as np
 
 from markedness.results import NAN, NOTHING, About, Score
+from markedness.stats.inference.corrections import coarse
 from markedness.stats.inference.permutation import Null
 from markedness.stats.inference.power import ALPHA
 from markedness.stats.inference.spreads import CROSSED, MIN_CLUSTERS, NO_SPREAD, Spread
@@ -59,8 +60,8 @@ def claim(
         lacking = "no block has units of the group and of what it is compared with, so that no labels can be exchanged"
         sentences.append(f"not tested: {lacking}")
     elif null is not None and null.smallest_p > ALPHA / max(1, family):
-        sentences.append(f"cannot be found at this size: the smallest p that could come out is {null.smallest_p:.2g}")
-        lacking = f"at this size the smallest p that could come out is {null.smallest_p:.2g}"
+        lacking = coarse(null.smallest_p)
+        sentences.append(f"cannot be found {lacking}")
     if not lacking and math.isnan(estimate):
         lacking = NOTHING
     elif not lacking and math.isnan(p):

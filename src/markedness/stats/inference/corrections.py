@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from markedness.results import Score
 from markedness.stats.inference.arrays import Floats
+from markedness.stats.inference.power import ALPHA, redetected
 
 
 def holm(p_values: ArrayLike) -> Floats:
@@ -35,12 +37,34 @@ def adjusted_p(p_values: ArrayLike) -> Floats:
 
 
 def adjusted(scores: Iterable[Score], keys: Sequence[str]) -> list[Score]:
-    """Scores with ``p_adjusted`` of the headline, ``keys``, by Holm; the other Scores keep theirs."""
+    """Scores with ``p_adjusted`` of the headline, ``keys``, by Holm; the other Scores keep theirs.
+
+    The family is those that have a p: what these data do not test costs the others nothing, and what they say of a
+    smallest effect or p is corrected over as many.
+    """
     made = list(scores)
     family = [place for place, score in enumerate(made) if score.key in keys]
+    tested = sum(math.isfinite(made[place].p) for place in family)
     for place, p in zip(family, holm([made[place].p for place in family]), strict=True):
-        made[place] = replace(made[place], p_adjusted=float(p))
+        made[place] = replace(_over(made[place], tested), p_adjusted=float(p))
     return made
+
+
+def _over(score: Score, tested: int) -> Score:
+    """A Score that was claimed as one of more Scores than these data test."""
+    if not score.family > tested > 0:
+        return score
+    made = replace(
+        score, family=tested, detectable=redetected(score.detectable, score.df, score.family, tested)
+    )  # fmt: skip
+    if score.lacking == coarse(score.smallest_p) and score.smallest_p <= ALPHA / tested:
+        return replace(made, lacking="", method=score.method.removesuffix(f"; cannot be found {score.lacking}"))
+    return made
+
+
+def coarse(smallest_p: float) -> str:
+    """What a Score lacks whose smallest p is too large for its family."""
+    return f"at this size: the smallest p that could come out is {smallest_p:.2g}"
 
 
 def pooled_p(observed: ArrayLike, draws: ArrayLike) -> Floats:
