@@ -131,8 +131,11 @@ def test_adjusted_takes_as_family_the_scores_that_have_a_p() -> None:
     spread = inference.Spread(0.1, 20.0, {"name": 21})
     null = inference.Null(p=1 / 64, smallest_p=1 / 64)
     keys = [f"{place}.x" for place in range(8)]
-    claimed = [inference.claim(key, 0.5, spread, null if key == "0.x" else inference.Null(), family=8, method="exchanged")
-               for key in keys]  # fmt: skip
+    nulls = {"0.x": null}
+    claimed = [
+        inference.claim(key, 0.5, spread, nulls.get(key, inference.Null()), family=8, method="exchanged")
+        for key in keys
+    ]
     assert claimed[0].lacking and "cannot be found at this size" in claimed[0].method
     first, *others = inference.adjusted(claimed, keys)
     assert (first.family, first.p_adjusted, first.lacking, first.method) == (1, 1 / 64, "", "exchanged")
@@ -141,11 +144,10 @@ def test_adjusted_takes_as_family_the_scores_that_have_a_p() -> None:
         first.detectable == pytest.approx(inference.detectable(0.1, 20.0)) and first.detectable < claimed[0].detectable
     )
     assert all(math.isnan(score.p_adjusted) and score.lacking for score in others)
-    two = inference.adjusted([claimed[0], replace(claimed[1], p=0.2), replace(claimed[2], p=0.3), *claimed[3:]], keys)[
-        0
-    ]
-    assert two.family == 3 and not two.lacking  # 3 / 64 = .047
-    four = inference.adjusted([*(replace(one, p=1 / 64) for one in claimed[:4]), *claimed[4:]], keys)[0]
+    with_p = [replace(one, p=1 / 64) for one in claimed]
+    three = inference.adjusted([*with_p[:3], *claimed[3:]], keys)[0]
+    assert three.family == 3 and not three.lacking  # 3 / 64 = .047
+    four = inference.adjusted([*with_p[:4], *claimed[4:]], keys)[0]
     assert four.family == 4 and four.lacking  # 4 / 64 = .0625
 
 
