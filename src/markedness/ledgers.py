@@ -154,7 +154,8 @@ def enter(params: Params, model: str, file: Path, who: str | None = None, say: R
         Who answered where the file does not say; None: whoever serves the model now.
     """
     if not file.is_file():
-        raise LedgerError(f"{file}: no such file; name a slice, such as data/ledger/personas/{model}.jsonl")
+        fault = "is no file" if file.exists() else "no such file"
+        raise LedgerError(f"{file}: {fault}; name a slice, such as data/ledger/personas/{model}.jsonl")
     config, store = params.model(model), Store(params.root)
     if isinstance(config, ScriptedModel | CorpusModel):
         raise LedgerError(
@@ -177,7 +178,10 @@ def enter(params: Params, model: str, file: Path, who: str | None = None, say: R
                 "here; say it with --served-by, in the words of 'markedness ledger status'"
             )
         ledger.note_entered(slices.digest(file))  # what is faulty in it stays so
-        say(f"{model}: {len(ledger) - before:,} new answers, {len(ledger):,} in all")
+        new = len(ledger) - before
+        known = entered.rows - new
+        there = f"; {known:,} were there, and of two answers to one request the earlier is kept" if known else ""
+        say(f"{model}: {new:,} new answers, {len(ledger):,} in all{there}")
     _say_faults(entered.faults, str(file), say)
     return len(entered.faults)
 

@@ -439,7 +439,15 @@ def test_ledger_of_version_0_1_is_neither_used_nor_lost_until_it_is_imported(tmp
         assert slice_of(params).read_bytes() == before and sum(server.answered.values()) == 3
         said: list[str] = []
         assert ledgers.enter(params, "toy", slice_of(params), say=said.append) == 0
-        assert "3 new answers, 3 in all" in said[0]
+        assert said[0].endswith("3 new answers, 3 in all")
+        again = tmp_path / "again.jsonl"
+        again.write_bytes(b"".join(reversed(slice_of(params).read_bytes().splitlines(keepends=True))))
+        ledgers.enter(params, "toy", again, say=said.append)
+        assert said[-1].endswith(
+            "0 new answers, 3 in all; 3 were there, and of two answers to one request the earlier is kept"
+        )
+        with pytest.raises(LedgerError, match="is no file; name a slice"):
+            ledgers.enter(params, "toy", tmp_path, say=said.append)
         counts, _ = run(params)
         assert counts.from_ledger == 3 and sum(server.answered.values()) == 3
 
