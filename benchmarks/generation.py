@@ -9,6 +9,7 @@ included. The share of equal texts says how far rounding in that dtype lets a te
 from __future__ import annotations
 
 import argparse
+import asyncio
 import time
 from pathlib import Path
 
@@ -63,6 +64,22 @@ def main() -> None:
             f"batch {size:3d}: {tokens / wall:6.1f} tokens/s, {tokens / cpu:6.1f} per CPU second, "
             f"{same:.0%} of texts as in the largest batch"
         )
+        wall = time.perf_counter()
+        asyncio.run(at_a_time(model, asked))
+        print(
+            f"           {tokens / (time.perf_counter() - wall):6.1f} tokens/s in two batches at a time, as `generate` asks"
+        )
+
+
+async def at_a_time(model: LocalModel, draws: list[Draw]) -> None:
+    size = model.batch_size
+    waiting = [draws[start : start + size] for start in range(0, len(draws), size)]
+
+    async def one_after_another() -> None:
+        while waiting:
+            await model.complete(waiting.pop())
+
+    await asyncio.gather(*(one_after_another() for _ in range(model.concurrency)))
 
 
 if __name__ == "__main__":
