@@ -66,9 +66,8 @@ def main() -> None:
         )
         wall = time.perf_counter()
         asyncio.run(at_a_time(model, asked))
-        print(
-            f"           {tokens / (time.perf_counter() - wall):6.1f} tokens/s in two batches at a time, as `generate` asks"
-        )
+        wall = time.perf_counter() - wall
+        print(f"           {tokens / wall:6.1f} tokens/s in batches side by side, as generate asks")
 
 
 async def at_a_time(model: LocalModel, draws: list[Draw]) -> None:
