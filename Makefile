@@ -22,8 +22,7 @@ help:  ## what there is
 
 # The stages import their packages once, see src/markedness/warm.py.
 repro: export MARKEDNESS_WARM := 1
-repro: $(INSTALLED)  ## the whole experiment: install, embedded model, pipeline, report
-	markedness model prepare
+repro: $(INSTALLED)  ## the whole experiment: install, pipeline, report
 	python scripts/controls_beside.py
 	dvc repro
 	@echo
