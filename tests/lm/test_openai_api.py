@@ -279,11 +279,20 @@ def test_candidate_log_probs_none_found_is_missing() -> None:
     assert candidate_log_probs([(" the", -0.1)], ("lazy", "calm")) == ((None, None), 0.0)
 
 
-def test_read_content_of_no_text_is_a_cause_that_ends_the_other_requests_too() -> None:
-    # A server that sends parts ([{"type": "text", ...}]) does so in every answer, each of which is paid for.
-    answer = {"choices": [{"message": {"content": [{"type": "text", "text": "lamp"}]}}]}
+def test_read_content_in_parts_is_the_text_of_its_parts_without_the_reasoning() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    parts = [thought, {"type": "text", "text": "a "}, {"type": "text", "text": "lamp"}]
+    answer: dict[str, Any] = {"choices": [{"message": {"content": parts}}]}
+    assert read_completion(answer, chat("The thing"), True, Redaction()).text == "a lamp"
+    answer["choices"][0]["message"]["content"] = [thought]
+    assert "empty" in str(read_completion(answer, chat("The thing"), True, Redaction()).error)
+
+
+@pytest.mark.parametrize("parts", [[], ["lamp"], [{"type": "image_url"}], [{"type": "text", "text": 3}]])
+def test_read_content_of_no_text_is_a_cause_that_ends_the_other_requests_too(parts: list[Any]) -> None:
+    # A server that sends such parts does so in every answer, each of which is paid for.
     with pytest.raises(RequestFailed, match="list, not text") as failed:
-        read_completion(answer, chat("The thing"), True, Redaction())
+        read_completion({"choices": [{"message": {"content": parts}}]}, chat("The thing"), True, Redaction())
     assert failed.value.cause == "unreadable"
 
 

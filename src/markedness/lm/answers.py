@@ -105,13 +105,22 @@ def _content(choice: Mapping[str, Any], chat: bool) -> str | None:
     field = "content" if chat else "text"
     if not isinstance(holder, dict) or field not in holder:
         raise RequestFailed(f"the answer has no {'message.' if chat else ''}{field}", cause="unreadable")
-    text = holder[field]
+    text = _joined(holder[field])
     if text is None or text == "":
         refusal = holder.get("refusal")
         return refusal if isinstance(refusal, str) and refusal.strip() else text
     if not isinstance(text, str):
         raise RequestFailed(f"the answer's {field} is {type(text).__name__}, not text", cause="unreadable")
     return text
+
+
+def _joined(content: Any) -> Any:
+    """Content in parts, as models that reason send it, as the text of its parts of text; else what it was."""
+    if not isinstance(content, list) or not content or not all(isinstance(part, dict) for part in content):
+        return content
+    texts = [part.get("text") for part in content if part.get("type") == "text"]
+    known = all(part.get("type") in ("text", "thinking") for part in content)
+    return "".join(texts) if known and all(isinstance(text, str) for text in texts) else content
 
 
 def _count(value: Any) -> int | None:
