@@ -97,7 +97,7 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
             times += [moment for moment in (known.first, known.last) if moment]
         answered = int((rows["error"].isna()).sum()) if "error" in rows else len(rows)
         asked.append(
-            f"{audit}: {count(answered, 'answer')}, {count(rows['group'].nunique(), 'group')}, "
+            f"{audit}: {count(answered, 'answer')}, {count(len(set(rows['group'].dropna()) - {''}), 'group')}, "
             f"{count(rows['prompt_id'].nunique(), 'prompt')}"
             + (f", {sized[audit]}{config.own(audit)}" if audit in sized else "")
         )
