@@ -263,6 +263,27 @@ def test_a_state_space_model_is_scored_and_unsupported_for_text(folder: Path, tm
     assert all(a.finish_reason == "unsupported" and "keeps no cache" in (a.error or "") for a in answers[1:])
 
 
+def test_text_of_a_model_with_convolutions_beside_attention_does_not_depend_on_the_batch(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Rows leave a cache of two kinds of layers: equal prompts are read once, and texts end at different lengths."""
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
+    tokenizer = local(folder, "gpt2").tokenizer
+    torch.manual_seed(0)
+    config = Lfm2Config(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, layer_types=["conv", "full_attention"], initializer_range=0.3,
+    )  # fmt: skip
+    Lfm2ForCausalLM(config).save_pretrained(tmp_path / "lfm2")
+    tokenizer.save_pretrained(tmp_path / "lfm2")
+    sampling = [Sampling(temperature=1.0, max_tokens=length) for length in (3, 12)]
+    prompts = [Prompt("p", "g", completion=text, sampling=one, samples=3) for text in TEXTS for one in sampling]
+    together = ask(local(tmp_path, "lfm2", batch_size=64), prompts)
+    assert together == ask(local(tmp_path, "lfm2", batch_size=1), prompts)
+    assert len({answer.text for answer in together}) > len(TEXTS)
+
+
 def test_out_of_memory_fails_the_batch_with_a_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from markedness.lm import local_text
 

@@ -153,7 +153,7 @@ class _Causal:
 
     def select(self, rows: torch.Tensor) -> None:
         self.mask = self.mask[rows]
-        self.past.batch_select_indices(rows)
+        self.past.reorder_cache(rows)
 
     def _forward(self, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         more = {"position_ids": positions} if self.takes_positions else {}
@@ -200,7 +200,7 @@ class _EncoderDecoder:
     def select(self, rows: torch.Tensor) -> None:
         self.mask = self.mask[rows]
         self.encoded.last_hidden_state = self.encoded.last_hidden_state[rows]
-        self.past.batch_select_indices(rows)
+        self.past.reorder_cache(rows)
 
 
 @torch.inference_mode()  # type: ignore[untyped-decorator]
