@@ -221,6 +221,24 @@ FACTS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+def test_slice_that_lost_its_last_lines_says_so_where_it_is_entered(tmp_path: Path) -> None:
+    """Three answers, of which one is gone as by a copy that ended early: two come from the slice, one is paid again."""
+    with Server() as server:
+        params = toy_study.study(tmp_path / "one", server.url, TEXTS)
+        run(params)
+        lines = slice_of(params).read_bytes().splitlines(keepends=True)
+        other = toy_study.study(tmp_path / "other", server.url, TEXTS)
+        slice_of(other).parent.mkdir(parents=True)
+        slice_of(other).write_bytes(b"".join(lines[:-1]))
+        counts, said = run(other)
+    assert counts.from_ledger == 2 and counts.answered == 3
+    assert any("says 3 answers, and only 2 are in it" in sentence for sentence in said)
+    imported: list[str] = []
+    (tmp_path / "short.jsonl").write_bytes(b"".join(lines[:-1]))
+    assert ledgers.enter(params, "toy", tmp_path / "short.jsonl", say=imported.append) == 1
+    assert "says 3 answers" in imported[-1]
+
+
 @pytest.mark.parametrize("facts", FACTS)
 def test_ledger_of_version_0_1_with_a_malformed_batch_names_its_line(tmp_path: Path, facts: dict[str, Any]) -> None:
     file = tmp_path / "old.jsonl"

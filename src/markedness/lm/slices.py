@@ -50,6 +50,8 @@ class Entered:
     """Facts of batches that a ledger of version 0.1 was waiting for, by their names."""
     version: int = 1
     """2 where there is a header, or a row of version 2."""
+    said: int = 0
+    """Answers that the header says there are; 0 without one."""
 
 
 def write(ledger: Ledger, path: Path, digests: np.ndarray) -> None:
@@ -119,6 +121,11 @@ def enter(ledger: Ledger, path: Path, adopt: Adopt = lambda request: None) -> En
         return entered
     except OSError as error:
         raise LedgerError(f"{path}: cannot be read ({error.strerror}); make it a readable file") from error
+    if (there := entered.rows + entered.unknown + len(entered.faults)) < entered.said:
+        entered.faults.append(
+            f"{path}: its first line says {entered.said:,} answers, and only {there:,} are in it; those that are "
+            "missing are asked for again: fetch it again ('dvc checkout' or 'dvc pull')"
+        )
     known = ledger.batches() if entered.batches else {}
     for name in entered.batches.keys() - known.keys():
         ledger.note_batch(name, **entered.batches[name])
@@ -138,7 +145,7 @@ def _rows(path: Path, entered: Entered, adopt: Adopt) -> Iterator[Row]:
         try:
             content = orjson.loads(line)
             if "ledger" in content:
-                entered.version = KEY_VERSION
+                entered.version, entered.said = KEY_VERSION, max(entered.said, _said(content["ledger"]))
                 continue
             if "batch" in content:
                 _note_batch(content, entered)
@@ -158,6 +165,12 @@ def _rows(path: Path, entered: Entered, adopt: Adopt) -> Iterator[Row]:
         yield row
     if entered.version > 1:
         entered.batches.clear()  # of rows of version 0.1 alone
+
+
+def _said(header: object) -> int:
+    """How many answers a header says there are; 0 where it does not say."""
+    said = header.get("answers") if isinstance(header, dict) else 0
+    return said if type(said) is int else 0
 
 
 def _note_batch(content: dict[str, Any], entered: Entered) -> None:
