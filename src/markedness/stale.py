@@ -33,6 +33,7 @@ from markedness.working_tree import state_folder
 RAN = "ran.json"
 """In .markedness: audit/model -> digests of the `inputs` and of the scores of the last `markedness run`."""
 SCORES = "scores"
+ANSWERS = "answers"
 FEATURES = "features"
 SETTINGS = "settings"
 """The stage that any edit of the params makes DVC run again, mostly to the same end."""
@@ -73,12 +74,18 @@ def _changed_inputs(params: Params, known: Collection[tuple[str, str]]) -> dict[
 
 
 def inputs(params: Params, audit: str, model: str) -> dict[str, str]:
-    """Digests of what the results of an audit of a model hang on, by what to call it: params, data and code."""
+    """Digests of what the results of an audit of a model hang on, by what to call it: params, data and code.
+
+    Weights are none of the data: answers stay those of their weights where these are not here; see `_other_weights`.
+    """
     part = _part(params.raw, audit, model)
-    if judges := spec(audit).judges(params.stage(audit, "featurize")):
+    judges = spec(audit).judges(params.stage(audit, "featurize"))
+    if judges:
         part = [part, {name: params.raw["models"][name] for name in judges}]
     store = Store(params.root)
-    named = [path for text in _texts(part) for path in _named(params.root, text)]
+    asked = [params.model(name) for name in (model, *judges)]
+    weights = {params.root / one.path for one in asked if isinstance(one, TransformersModel)}
+    named = [path for text in _texts(part) for path in _named(params.root, text) if path not in weights]
     data = [store.stimuli_folder(audit), store.corpora() / "own", *named]
     packages = {Path(__file__).parent, Path(str(resources.files(spec(audit).package)))}
     return {
@@ -109,8 +116,7 @@ def remember(root: Path, audit: str, model: str, of: Mapping[str, str]) -> None:
     """Keep from which `inputs` `markedness run` made these results: DVC keeps those of its own stages alone."""
     path, scores = state_folder(root) / RAN, _scores(root, audit, model)
     if scores:
-        features = _of_files([Store(root).features_path(audit, model)])
-        content = _ran(root) | {f"{audit}/{model}": {**of, SCORES: scores, FEATURES: features}}
+        content = _ran(root) | {f"{audit}/{model}": {**of, SCORES: scores, **_made(root, audit, model)}}
         write_file(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
@@ -120,10 +126,16 @@ def _changed_since_run(params: Params, audit: str, model: str) -> str | None:
     if not isinstance(made, dict) or made.get(SCORES) != _scores(params.root, audit, model):
         return None
     differ = [name for name, digest in inputs(params, audit, model).items() if made.get(name) != digest]
-    features = Store(params.root).features_path(audit, model)
-    if features.is_dir() and made.get(FEATURES) not in (None, _of_files([features])):
-        differ.append(FEATURES)
+    there = _made(params.root, audit, model).items()
+    differ += [name for name, digest in there if made.get(name) not in (None, digest)]
     return f"{', '.join(differ)} since 'markedness run'" if differ else ""
+
+
+def _made(root: Path, audit: str, model: str) -> dict[str, str]:
+    """Digests of the answers and features that are there: a stage that is run alone leaves the results behind."""
+    store = Store(root)
+    places = {ANSWERS: store.ledger_path(audit, model), FEATURES: store.features_path(audit, model)}
+    return {name: _of_files([place]) for name, place in places.items() if place.exists()}
 
 
 def _ran(root: Path) -> dict[str, Any]:

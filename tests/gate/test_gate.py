@@ -453,6 +453,18 @@ def test_results_of_other_weights_than_are_in_the_folder_are_not_gated(
     assert not reasons()
 
 
+def test_weights_that_appear_or_get_another_neighbour_leave_the_inputs_of_a_run(folder: Path) -> None:
+    """The first run converts them into their folder; a note beside them, or none of them here, changes no answer."""
+    local = {**MODELS, "v2": {"backend": "transformers", "path": "models/v2"}}
+    loaded = write(folder, {"baseline": "v1", "models": ["v2"]}, models=local)
+    before = stale.inputs(loaded, "homogeneity", "v2")
+    weights = folder / "models" / "v2" / "model.safetensors"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"first")
+    (weights.parent / "README.md").write_text("a note", encoding="utf-8")
+    assert stale.inputs(loaded, "homogeneity", "v2") == before
+
+
 def test_features_of_other_params_than_were_evaluated_are_not_gated(folder: Path) -> None:
     """Its stages are run by hand with other params, which are then edited back, and nothing is evaluated."""
     block = {"baseline": "v1", "models": ["v2"]}
@@ -465,6 +477,18 @@ def test_features_of_other_params_than_were_evaluated_are_not_gated(folder: Path
     made = gated(folder, block)
     assert made.status == 3
     assert all("(features since 'markedness run')" in one.reason for one in made.decisions)
+
+
+def test_results_of_other_answers_than_are_there_now_are_not_gated(folder: Path) -> None:
+    """Weights are overwritten and generate is run alone: answers of the new ones, results of the old."""
+    block = {"baseline": "v1", "models": ["v2"]}
+    loaded = write(folder, block)
+    stale.remember(folder, "homogeneity", "v2", stale.inputs(loaded, "homogeneity", "v2"))
+    answers = Store(folder).ledger_path("homogeneity", "v2")
+    answers.write_text(answers.read_text(encoding="utf-8").replace("rule:", "rule:other"), encoding="utf-8")
+    made = gated(folder, block)
+    assert made.status == 3
+    assert all("(answers since 'markedness run')" in one.reason for one in made.decisions)
 
 
 def test_results_that_are_older_than_their_params_are_not_gated(folder: Path) -> None:
