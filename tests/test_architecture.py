@@ -100,6 +100,7 @@ FOREIGN = {
     "files.py": "renameat2 of the C library",
     "plugins.py": "the arguments of a rule of another package",
     "lm/database.py": "sqlite_errorcode of errors that SQLite did not raise",
+    "lm/local.py": "kinds of positions of transformers",
     "lm/weights.py": "configurations of transformers",
     "lm/local_text.py": "models of transformers",
     "lm/cloze.py": "models of transformers",
