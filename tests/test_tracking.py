@@ -201,6 +201,24 @@ def test_track_after_a_kill_ends_its_runs_and_logs_each_model_once(store: Path) 
     assert len(client(uri).search_logged_models([experiment.experiment_id], "tags.model = 'killed'")) == 1
 
 
+def test_track_of_which_answers_are_lost_on_the_way_leaves_one_run_and_one_model(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow's client asks again after a lost answer, and the server makes each run and model a second time."""
+    import mlflow
+
+    make_run, make_model = mlflow.MlflowClient.create_run, mlflow.create_external_model
+    monkeypatch.setattr(mlflow.MlflowClient, "create_run", lambda *a, **k: (make_run(*a, **k), make_run(*a, **k))[1])
+    monkeypatch.setattr(mlflow, "create_external_model", lambda **k: (make_model(**k), make_model(**k))[1])
+    assert track([model_run(store, "lost")], store, "audits") == ["lost"]
+    uri = tracking.address(store)
+    states = sorted(run.info.status for run in runs(uri, "tags.model = 'lost'"))
+    assert states == ["FINISHED", "FINISHED", "KILLED", "KILLED"]  # parent and child, each made twice
+    experiment = client(uri).get_experiment_by_name("audits")
+    (model,) = client(uri).search_logged_models([experiment.experiment_id], "tags.model = 'lost'")
+    assert {metric.key: metric.value for metric in model.metrics}["personas/share.Black"] == 0.4
+
+
 def test_track_with_names_in_any_script_and_symbols_keeps_them_apart(store: Path) -> None:
     """Two axes that differ only in signs that MLflow refuses, or in a dot, have params and metrics of their own."""
     axes = {"a/b": 1, "a:b": 2, "a.b": 3, "a": {"b": 4}, "Ñandú": 5, "عرق": 6, "種族": 7, "..": 8, "": 9, "🙂": 10}

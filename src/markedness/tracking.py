@@ -104,6 +104,7 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
             logged.append(run.model)
         logged += [f"gate of {run.model}" for run in runs if run.gate and _tag_gate(client, experiment_id, run)]
         if logged:
+            _end_killed(client, experiment_id, writer)  # made twice, where a server's answer was lost on the way
             _save_view(client, experiment_id, runs)
     except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
         raise TrackingError(_sentence(error, uri, "refused")) from error
@@ -198,11 +199,12 @@ def _tag_gate(client: MlflowClient, experiment_id: str, run: ModelRun) -> bool:
     return bool(untold)
 
 
-def _remove_models(client: MlflowClient, experiment_id: str, run_id: str) -> None:
+def _remove_models(client: MlflowClient, experiment_id: str, run_id: str, but: str = "") -> None:
     for model in client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'"):
         if model.source_run_id != run_id:
             raise _ForeignError("a search brought a model of another run")
-        client.delete_logged_model(model.model_id)
+        if model.model_id != but:
+            client.delete_logged_model(model.model_id)
 
 
 @contextlib.contextmanager
@@ -293,6 +295,7 @@ def _log_model(
         name=_version(run), source_run_id=parent, tags=tags, params=_entries(params),
         model_type="language-model", experiment_id=experiment_id,
     )  # fmt: skip
+    _remove_models(client, experiment_id, parent, but=model.model_id)
     client.log_outputs(parent, [LoggedModelOutput(model.model_id, 0)])
     return str(model.model_id), True
 
