@@ -4,10 +4,11 @@ transformers' ``generate`` draws a whole batch from one generator, so a text wou
 also computes finished rows to the end. Here every draw brings its uniforms, equal prompts are read once, and finished
 rows leave the batch.
 
-Rounding depends on the shape of a batch. In float32 and float64 that does not reach the text in practice. In bfloat16,
-twice as fast, it does: the same run gives the same texts, but a draw that comes into a batch of another size (another
+Rounding depends on the shape of a batch. In float64 that does not reach the text in practice; in float32 seldom: 3 of
+2,000 texts of 80 tokens of a small model with random weights were others in batches of 64 than of 8. In bfloat16, twice
+as fast, it does: the same run gives the same texts, but a draw that comes into a batch of another size (another
 batch_size, a run resumed after a kill) gives another text of the same distribution. ``dtype_text: float32`` where that
-matters.
+matters, float64 where not one text may differ.
 """
 
 from __future__ import annotations
