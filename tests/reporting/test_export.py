@@ -20,6 +20,12 @@ def test_latex_escapes_cells_and_aligns_numbers() -> None:
     assert r"\caption{Words of 100\%}\label{tab:words}" in text
 
 
+def test_latex_row_that_begins_like_an_option_of_the_line_break_keeps_its_first_cell() -> None:
+    """The line break looks over the end of its line for a star, which it swallows, and a bracket, which is a length."""
+    text = latex(pd.DataFrame({"word": ["[name]", "*"], "n": [1, 2]}), "Words", "tab:words")
+    assert "{[}name] & 1 \\\\\n{*} & 2 \\\\\n" in text
+
+
 def test_markdown_keeps_one_row_a_line() -> None:
     assert markdown(TABLE).splitlines() == [
         "| Word group | Z |", "| --- | ---: |", r"| 50% & more\_ | 1.23 |", r"| a\|b \<i\> |  |",

@@ -18,6 +18,7 @@ from markedness.store import Store
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "[": "{[}", "*": "{*}",  # which \\ of the row before would take for its own
 }  # fmt: skip
 
 
