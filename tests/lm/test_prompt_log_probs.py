@@ -271,6 +271,21 @@ def test_score_words_with_more_than_all_probability_are_a_failure_with_the_sum(f
         read_scored(answer, WORDS, form, Redaction())
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_score_with_values_that_are_those_of_the_next_token_is_a_failure(form: Form) -> None:
+    """Ln p is -1.0 of " b", -4.0 of " c" and -0.5 of " d" after it; the server writes each at the token before its own.
+
+    The prompt's last token then has -0.2 alone, of what was generated, and -4.0 before " c". Rounding is not that much.
+    """
+    bare = (["a", " b"], [-1.0, -0.2])
+    answer = given(form, bare, (["a", " b", " c"], [-1.0, -4.0, -3.0]), (["a", " b", " d"], [-1.0, -0.5, -3.0]))
+    with pytest.raises(RequestFailed, match=r"is -0\.2 alone and -4 before a word"):
+        read_scored(answer, WORDS, form, Redaction())
+    bare = (["a", " b"], [None, -1.2])
+    answer = given(form, bare, (["a", " b", " c"], [None, -1.0, -4.0]), (["a", " b", " d"], [None, -0.9, -0.5]))
+    assert read_scored(answer, WORDS, form, Redaction()).log_probs == (-4.0, -0.5)
+
+
 def test_score_of_a_word_that_begins_another_counts_once_in_the_sum() -> None:
     asked = Prompt("p", "g", completion="a b", candidates=("c", "c e"), multi_token=True)
     longer = ["a", " b", " c", " e"]

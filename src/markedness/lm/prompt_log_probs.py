@@ -27,6 +27,8 @@ Token = tuple[str, float | None]
 NOTHING = "the server answered without the probabilities of its prompt's tokens"
 LOWEST, ROUNDING = -745.0, 1e-6
 """What is below, or so much above 0, is no ln probability, as in stored scores (`markedness.text.answers`)."""
+SHIFTED = 2.0
+"""Nats by which rounding and batching leave a token's ln probability the same: a factor of 7."""
 
 
 def scoring_request(prompt: Prompt, form: Form, max_tokens_parameter: str) -> dict[str, Any]:
@@ -71,6 +73,7 @@ def read_scored(answer: Any, prompt: Prompt, form: Form, redaction: Redaction) -
         return Completion(
             finish_reason="stop", log_probs=(mean,), estimator="next_token", completion_tokens=len(bare) - 1, **served
         )
+    _check_prompt(bare, continued)
     scored = [
         _candidate(word, tokens, bare, prompt.multi_token)
         for word, tokens in zip(prompt.candidates, continued, strict=True)
@@ -96,6 +99,19 @@ def _mean(tokens: Sequence[Token]) -> float | str:
             "after the first, so the text has no perplexity"
         )
     return math.fsum(known) / len(known)
+
+
+def _check_prompt(bare: Sequence[Token], continued: Sequence[Sequence[Token]]) -> None:
+    """Refuse a probability of the prompt's last token that hangs on what follows: it is that of the next token."""
+    prompt, value = [token for token, _ in bare], bare[-1][1]
+    for tokens in continued:
+        same = [token for token, _ in tokens[: len(bare)]] == prompt
+        other = tokens[len(bare) - 1][1] if same else None
+        if value is not None and other is not None and abs(other - value) > SHIFTED:
+            raise RequestFailed(
+                f"the ln probability of the prompt's last token is {value:.4g} alone and {other:.4g} before a word: "
+                "the server gives that of another token", cause="unreadable",
+            )  # fmt: skip
 
 
 def _check_mass(scored: Sequence[tuple[Sequence[Token], float]]) -> None:
