@@ -114,6 +114,13 @@ def test_verdict_says_in_one_sentence_what_a_score_answers(changed: dict[str, An
     assert (str(found.kind), found.sentence) == (kind, said)
 
 
+def test_verdict_claims_no_correction_of_a_p_that_nothing_corrected() -> None:
+    alone = replace(GAP, family=4, p=0.02, p_adjusted=math.nan, detectable=0.15)
+    assert verdict(alone).sentence.endswith("0.2 [0.1, 0.3], p = .020.")
+    assert "p = .020 after correction over 4 scores" in verdict(replace(alone, p_adjusted=0.02)).sentence
+    assert "p = .080 after correction over 4 scores" in verdict(alone, p=0.08).sentence
+
+
 def test_p_at_the_smallest_size_that_can_come_out_is_too_little_data_however_small() -> None:
     tested = replace(GAP, family=4, p_adjusted=0.04, lacking="at this size the smallest p that could come out is 0.03")
     assert verdict(tested).kind is VerdictKind.TOO_LITTLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from pathlib import Path
 
@@ -187,6 +188,12 @@ def test_metrics_hold_the_headline_of_the_card(study: Study) -> None:
     table = study.store.read_csv(written.with_name("scores.csv"))
     assert tuple(table.columns) == SCORE_COLUMNS and table["key"].is_unique
     assert table.loc[table["headline"], "key"].tolist() == list(headline)
+
+
+def test_no_score_of_several_is_found_by_a_p_that_nothing_corrected(study: Study) -> None:
+    tested = [score for score in study.evaluate().scores if score.family > 1 and math.isfinite(score.p)]
+    assert tested and all(math.isfinite(score.p_adjusted) for score in tested)
+    assert all(score.p_adjusted >= score.p for score in tested)
 
 
 def test_planted_headline_answers_in_sentences_that_name_the_direction(study: Study) -> None:

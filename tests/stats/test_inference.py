@@ -151,6 +151,25 @@ def test_adjusted_takes_as_family_the_scores_that_have_a_p() -> None:
     assert four.family == 4 and four.lacking  # 4 / 64 = .0625
 
 
+def test_scores_beside_the_headline_are_corrected_within_their_family() -> None:
+    """Three groups of one measure, claimed over the eight of a headline: Holm gives 3 x .02, 2 x .3 and .6."""
+    claimed = {"a.x": 0.02, "a.y": 0.3, "a.z": 0.4, "b.x": 0.04, "c.x": math.nan}
+    scores = [Score(key, 0.5, p=p, family=8, df=20.0, detectable=0.3) for key, p in claimed.items()]
+    kept, level = Score("h.x", 0.5, p=0.03, p_adjusted=0.2, family=8), Score("d.x", 0.5, p=0.01)
+    made = inference.adjusted_apart([*scores, kept, level], lambda score: score.measure)
+    assert [score.p_adjusted for score in made[:4]] == pytest.approx([0.06, 0.6, 0.6, 0.04])
+    assert [score.family for score in made[:4]] == [3, 3, 3, 1]
+    assert made[0].detectable == pytest.approx(inference.redetected(0.3, 20.0, 8, 3))
+    assert math.isnan(made[4].p_adjusted) and made[5:] == [kept, level]
+
+
+def test_scores_claimed_over_fewer_than_are_tested_say_how_many_they_are_corrected_over() -> None:
+    scores = [Score(f"{name}.x", 0.5, p=0.02, family=1, df=20.0, detectable=0.3) for name in "abc"]
+    made = inference.adjusted(scores, [score.key for score in scores])[0]
+    assert made.family == 3 and made.p_adjusted == pytest.approx(0.06)
+    assert made.detectable == pytest.approx(inference.redetected(0.3, 20.0, 1, 3)) and made.detectable > 0.3
+
+
 def test_detectable_effect_is_found_with_the_promised_probability() -> None:
     rng = np.random.default_rng(3)
     effect = inference.detectable(1 / math.sqrt(12), 11)

@@ -16,7 +16,7 @@ from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.scores import scores
 from markedness.audits.guise.worlds import FAVORABILITY, PERCENT_1933, REST, Model, _attributes, _rows
 from markedness.records import FeatureTables
-from markedness.results import Score
+from markedness.results import Score, VerdictKind, verdict
 
 N = 20
 GUISES = "AAE - AppE"
@@ -118,6 +118,19 @@ def test_dialects_on_the_same_verbs_and_prompts_are_not_told_apart(world: Togeth
         assert sum(scores[key].p <= 0.05 for scores, _ in made) <= 9, key
     covert = [(scores[f"strength.covert: {GUISES}"], truth) for scores, truth in made]
     assert sum(one.ci_low <= truth <= one.ci_high for one, truth in covert) >= 50
+
+
+@pytest.mark.slow
+def test_decisions_of_many_dialects_can_be_found_after_correction() -> None:
+    # Five guises are ten pairs of three Scores: p of 400 draws is 1/401 at least, .075 after correction over 30.
+    tables, _ = Together(verbs=16, guilts=(1.5, -0.8)).draw(0)
+    scored = tables["scores"].astype({"group": object})
+    copies = [scored[scored["group"].eq("AppE")].assign(group=f"copy {place}") for place in range(3)]
+    made = found({**tables, "scores": pd.concat([scored, *copies], ignore_index=True)}, 0)
+    tested = [score for score in made.values() if np.isfinite(score.p)]
+    assert len(tested) == 30 and {score.family for score in tested} == {30}
+    decision = made["decision.conviction: AAE - copy 1"]
+    assert decision.estimate > 0.3 and verdict(decision).kind is VerdictKind.FOUND
 
 
 @pytest.mark.slow

@@ -22,7 +22,15 @@ from markedness.stats.inference.contrasts import (
     group_difference_score,
     studentised,
 )
-from markedness.stats.inference.corrections import adjusted, adjusted_p, benjamini_hochberg, holm, max_t, pooled_p
+from markedness.stats.inference.corrections import (
+    adjusted,
+    adjusted_apart,
+    adjusted_p,
+    benjamini_hochberg,
+    holm,
+    max_t,
+    pooled_p,
+)
 from markedness.stats.inference.influences import (
     HALF_SAMPLES,
     half_sample_spread,
@@ -73,6 +81,7 @@ __all__ = [
     "ShareTests",
     "Spread",
     "adjusted",
+    "adjusted_apart",
     "adjusted_p",
     "benjamini_hochberg",
     "claim",

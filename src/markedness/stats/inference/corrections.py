@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -50,9 +50,21 @@ def adjusted(scores: Iterable[Score], keys: Sequence[str]) -> list[Score]:
     return made
 
 
+def adjusted_apart(scores: Iterable[Score], family: Callable[[Score], Hashable]) -> list[Score]:
+    """Scores with ``p_adjusted`` of those that have a p and none yet, by Holm within each family; see `adjusted`.
+
+    So no Score beside the headline is found by a p that nothing corrected. ``family``: the name of a Score's family.
+    """
+    made = list(scores)
+    left = [score for score in made if score.family and math.isfinite(score.p) and math.isnan(score.p_adjusted)]
+    for name in dict.fromkeys(family(score) for score in left):
+        made = adjusted(made, [score.key for score in left if family(score) == name])
+    return made
+
+
 def _over(score: Score, tested: int) -> Score:
-    """A Score that was claimed as one of more Scores than these data test."""
-    if not score.family > tested > 0:
+    """A Score that was claimed as one of another number of Scores than these data test."""
+    if not (score.family and tested) or score.family == tested:
         return score
     made = replace(
         score, family=tested, detectable=redetected(score.detectable, score.df, score.family, tested)

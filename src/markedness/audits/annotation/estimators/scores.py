@@ -13,7 +13,7 @@ from markedness.audits.annotation.estimators.cells import Matched, matched, mean
 from markedness.audits.annotation.estimators.params import Params
 from markedness.records import FeatureTables
 from markedness.results import NAN, Meaning, Score
-from markedness.stats.inference import Floats, adjusted, claim
+from markedness.stats.inference import Floats, adjusted, adjusted_apart, claim
 from markedness.stats.inference.crossed import Claim
 
 FAMILY = len(SPEC.headline)
@@ -56,6 +56,8 @@ class Asked:
 def scores(features: FeatureTables, params: Params, rng: np.random.Generator) -> list[Score]:
     """Every Score of one model, the headline first.
 
+    ``p_adjusted``: Holm over the headline, over the marked groups of a measure, and over names and dialect.
+
     Parameters
     ----------
     features
@@ -83,7 +85,8 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
         _missing(asked, "missing.difference", parts),
         *_details(asked, parts),
     ]  # fmt: skip
-    return list(_bounded(adjusted(found, SPEC.headline), parts))
+    found = adjusted_apart(adjusted(found, SPEC.headline), lambda score: (score.measure, bool(score.group)))
+    return list(_bounded(found, parts))
 
 
 def _gaps(asked: Asked, of: Matched, paradigm: str, measure: str) -> Iterator[Score]:

@@ -95,7 +95,9 @@ def dialect_scores(features: FeatureTables, params: Params, rng: np.random.Gener
     """
     scored, attributes = main_rows(features["scores"], params), features["attributes"]
     made: list[Score] = []
-    for first, second in combinations(marked_groups(features["scores"], params), 2):
+    pairs = list(combinations(marked_groups(features["scores"], params), 2))
+    family = len(pairs) * (len(ITEMS) + scored.loc[scored["kind"].eq("decision"), "task"].nunique())
+    for first, second in pairs:
         own, other = (scored[scored["group"].eq(name)] for name in (first, second))
         for task in ITEMS:
             sides = (own[own["task"].eq(task)], other[other["task"].eq(task)])
@@ -106,7 +108,7 @@ def dialect_scores(features: FeatureTables, params: Params, rng: np.random.Gener
             ]
             if all(sides_decided):
                 key = f"decision.{task}: {first} - {second}"
-                made.append(decision_contrast(key, sides_decided[0], sides_decided[1], rng))
+                made.append(decision_contrast(key, sides_decided[0], sides_decided[1], rng, family))
     return adjusted(made, [score.key for score in made])
 
 

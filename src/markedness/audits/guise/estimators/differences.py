@@ -37,7 +37,7 @@ def decision_score(
 
 
 def decision_contrast(
-    key: str, first: Sequence[Verdicts], second: Sequence[Verdicts], rng: np.random.Generator
+    key: str, first: Sequence[Verdicts], second: Sequence[Verdicts], rng: np.random.Generator, family: int = 1
 ) -> Score:
     """Rate of detrimental decisions about one marked guise minus that of another.
 
@@ -48,6 +48,8 @@ def decision_contrast(
         both guises have are compared, of others only sets that have both.
     rng
         Seeded generator of the exchanges.
+    family
+        Scores over which p is corrected.
 
     Returns
     -------
@@ -71,7 +73,7 @@ def decision_contrast(
     keys = pd.MultiIndex.from_arrays([marked["set"], marked["cluster"].where(marked["set"].eq(""), "")])
     shared = keys.isin(keys[marked["side"]]) & keys.isin(keys[~marked["side"]])
     if not named:
-        return _difference(key, marked, rng, 1, "verb", **about)
+        return _difference(key, marked, rng, family, "verb", **about)
     together = keys[shared].unique()
     own_sets = not together.get_level_values(0).any()
     few = len(together) < MIN_CLUSTERS and not shared.all()
@@ -80,8 +82,8 @@ def decision_contrast(
     if own_sets and unlike and cells.groupby("side")["marked"].nunique().eq(2).sum() == 2:
         known = all(one.clusters_reference is not None for one in (*first, *second))
         why = f"fewer than {MIN_CLUSTERS} sources have both guises" if few else "the guises have other reference texts"
-        return _difference_of_differences(key, cells, why, "" if known else "verb", about)
-    made = _difference(key, marked[shared], rng, 1, "", **about)
+        return _difference_of_differences(key, cells, why, "" if known else "verb", family, about)
+    made = _difference(key, marked[shared], rng, family, "", **about)
     left = "; texts that have no counterpart in the other guise are left out"
     return made if shared.all() else replace(made, method=made.method + left)
 
@@ -122,7 +124,9 @@ def _same_references(cells: pd.DataFrame) -> bool:
     return rates.shape[1] < 2 or bool(np.ptp(rates.to_numpy(dtype=float), axis=1).max(initial=0.0) < 1e-9)
 
 
-def _difference_of_differences(key: str, cells: pd.DataFrame, why: str, missing_column: str, about: About) -> Score:
+def _difference_of_differences(
+    key: str, cells: pd.DataFrame, why: str, missing_column: str, family: int, about: About
+) -> Score:
     """Two guises, each against the reference in its own sets; cells: hit, marked, side, cluster, prompt."""
     names = about["group"], about["reference"]
     about["positive"], about["negative"] = (
@@ -140,7 +144,7 @@ def _difference_of_differences(key: str, cells: pd.DataFrame, why: str, missing_
     about["n"] = len(cells)
     sampled = "verbs or texts crossed with prompts" if PROMPT in factors else "verbs or texts"
     method = f"{why}: each rate minus that of the reference in its own sets; t over {sampled}, each left out in turn"
-    return claim(key, estimate, found, method=method, missing_column=missing_column, **about)
+    return claim(key, estimate, found, family=family, method=method, missing_column=missing_column, **about)
 
 
 def missing_score(rows: pd.DataFrame, rng: np.random.Generator, family: int) -> Score:

@@ -16,7 +16,7 @@ from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.stereotypes import association_tasks, main_rows, marked_groups
 from markedness.records import FeatureTables
 from markedness.results import Score, not_estimated
-from markedness.stats.inference import adjusted
+from markedness.stats.inference import adjusted, adjusted_apart
 
 
 def scores(features: FeatureTables, params: Params, rng: np.random.Generator) -> list[Score]:
@@ -35,8 +35,9 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     -------
     list of Score
         Of the guise of the headline first; keys of other guises end in ": <guise>", those of two guises or text sets
-        against each other in ": <first> - <second>". ``p_adjusted`` by Holm over the headline, and separately over the
-        pairs of guises and the contrasts of text sets. Scores from estimated probabilities that need the whole ranking
+        against each other in ": <first> - <second>". ``p_adjusted`` by Holm over the headline, and separately over what
+        is asked alike of another guise, over the further Scores of a guise, the pairs of guises and the contrasts of
+        text sets. Scores from estimated probabilities that need the whole ranking
         are NaN.
     """
     scored, attributes = features["scores"], features["attributes"]
@@ -64,7 +65,13 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     made += dialect_scores(features, params, rng)
     there = {score.key for score in made}
     made += [not_estimated(key, _why(key, scored)) for key in SPEC.headline if key not in there]
-    return [*adjusted(made, SPEC.headline), missing_share(scored)]
+    return [*adjusted_apart(adjusted(made, SPEC.headline), _family), missing_share(scored)]
+
+
+def _family(score: Score) -> tuple[str, bool]:
+    """Of a Score beside the headline: the guise that its key ends in, and whether it asks what the headline asks."""
+    asked, _, guise = score.key.partition(": ")
+    return guise, asked in SPEC.headline
 
 
 def _why(key: str, scored: pd.DataFrame) -> str:

@@ -31,7 +31,7 @@ from markedness.audits.knowledge.estimators.topic_divergence import (
 )
 from markedness.records import FeatureTables
 from markedness.results import NAN, Score, with_missing
-from markedness.stats.inference import ALPHA, Null, adjusted, benjamini_hochberg
+from markedness.stats.inference import ALPHA, Null, adjusted, adjusted_apart, benjamini_hochberg
 
 RANGE: dict[Measure, tuple[float, float]] = {"regard": (-1.0, 1.0), "toxicity": (0.0, 1.0)}
 """Lowest and highest value of one triple."""
@@ -65,8 +65,8 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
         t over crawls; ``regard_scored`` and ``toxicity_scored`` alike, where a scorer left triples without a value.
         ``topic_divergence``: see `markedness.audits.knowledge.estimators.topic_divergence`. Items: ``marked``
         (``difference`` of valid and scored) is the mean over classes, "<class>" the marked subjects of one class,
-        "<class>: <subject>" one subject. ``p_adjusted``: Holm over the headline; Benjamini-Hochberg over the subjects
-        of a measure.
+        "<class>: <subject>" one subject. ``p_adjusted``: Holm over the headline and over the classes of a measure;
+        Benjamini-Hochberg over its subjects.
     """
     triples = features["triples"]
     classes = subject_classes(triples)
@@ -75,7 +75,7 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     measures = (*MEASURES, "valid", *lacking)
     found = [score for measure in measures for score in gap_scores(classes, measure, crawls)]
     found = _subjects_adjusted([*found, *topic_scores(classes, crawls, rng)])
-    found = adjusted(found, SPEC.headline)
+    found = adjusted_apart(adjusted(found, SPEC.headline), lambda score: score.measure)
     found = [*_with_worst_case(found, classes), *_levels(classes, crawls)]
     why = {column: not_measured(triples, column) for column in _MADE_BY}
     reason = {measure: why[column] for column, measures in _MADE_BY.items() for measure in measures}
