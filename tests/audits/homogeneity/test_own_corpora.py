@@ -11,6 +11,8 @@ from scipy import stats
 from tests.audits.homogeneity.stages import STIMULI, evaluated
 
 from markedness.audits.homogeneity import clean, featurize, generate
+from markedness.audits.homogeneity.estimators.noncompliance import noncompliance_difference
+from markedness.audits.homogeneity.estimators.params import Params
 from markedness.records import Features
 from markedness.results import Evaluation
 
@@ -51,7 +53,7 @@ def test_difference_is_not_over_a_group_that_shares_no_cue_and_says_so() -> None
     assert "Not over Asian: no cue has answers from two names of both groups, or" in headline.caveat
     assert made.score("pd_difference.Asian").lacking.startswith("no cue has answers from two names of both groups")
     refused = made.score("noncompliance.difference")
-    assert refused.over == "Black - White" and "Not over Asian man: asked about other cues" in refused.caveat
+    assert refused.over == "Black - White" and "Not over Asian: asked about other cues" in refused.caveat
     assert evaluated_corpus(shared).score("pd_difference.marked").caveat == ""
 
 
@@ -69,7 +71,7 @@ def test_a_group_that_shares_its_cues_with_two_names_alone_is_not_compared() -> 
     assert "two names" in two.score("pd_difference.Black").lacking
     assert two.score("pd_difference.marked").over == "Asian - White"
     refused = two.score("noncompliance.difference")
-    assert refused.over == "Asian - White" and "Not over Black man: asked about other cues" in refused.caveat
+    assert refused.over == "Asian - White" and "Not over Black: asked about other cues" in refused.caveat
     three = made(3)
     assert np.isfinite(three.score("pd_difference.Black").p)
     assert three.score("noncompliance.difference").over == "Asian - White; Black - White"
@@ -95,6 +97,33 @@ def test_noncompliance_of_a_group_that_was_asked_the_hard_cue_alone_is_that_of_t
 def test_noncompliance_at_unequal_cues_is_found_in_five_percent() -> None:
     found = sum(declined(100 + seed, 0.0) <= 0.05 for seed in range(100))
     assert stats.binomtest(found, 100, 0.05, alternative="greater").pvalue > 0.01, found
+
+
+def declined_of_shared(seed: int, shared: int, more: float = 0.0) -> float:
+    """p of noncompliance where groups of five names share some of six cues, which differ in how many comply."""
+    rng = np.random.default_rng([20261125, seed])
+    logits = 1.5 * np.random.default_rng(7).normal(size=12) - 3.5
+    rows = []
+    for race, first in (("White", 0), ("Black", 6 - shared)):
+        for name in range(10):
+            of_name = rng.normal() + more * (race == "Black")
+            chance = 1 / (1 + np.exp(-(logits[first : first + 6] + of_name)))
+            bad = rng.binomial(4, chance)
+            group = ("man", "woman")[name % 2]
+            for cue, n in enumerate(bad, first):
+                for status, count in (("ok", 4 - n), ("refusal", n)):
+                    rows.append((race, group, f"{race} {name}", f"cue {cue}", status, count))
+    table = pd.DataFrame(rows, columns=["race", "gender", "cluster", "cue", "status", "count"]).assign(empty=False)
+    return noncompliance_difference(table, Params().axes, rng, 2).p
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", [1, 3])
+def test_noncompliance_rests_on_the_cues_that_groups_share(shared: int) -> None:
+    # What is known of the difference is what the shared cues tell; with the error of all answers it was found in 27 %
+    # of blind worlds with one of eleven cues shared, in 14 % with three of nine. binomial(100, .05): 11 in 99 %.
+    assert sum(declined_of_shared(seed, shared) <= 0.05 for seed in range(100)) <= 11
+    assert sum(declined_of_shared(seed, shared, 4.0) <= 0.05 for seed in range(10)) >= 8
 
 
 def test_difference_says_where_the_names_of_groups_differ_in_another_axis() -> None:

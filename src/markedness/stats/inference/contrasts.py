@@ -47,11 +47,13 @@ class Contrast:
 def testable(contrasts: Sequence[Contrast], there: NDArray[np.bool_]) -> tuple[list[Contrast], str]:
     """The contrasts with the groups that exchange can move, and which are left out, as a clause.
 
+    ``there``: which units have answers, shape (contrasts, units).
+
     Exchange leaves a group as it is where no block has units of it and of its unmarked group: nothing would be looked
     at. Where that is so of all groups, all are kept, and the exchange test says so.
     """
-    known = [one.known(there) for one in contrasts]
-    moved = [one.exchangeable(there) for one in known]
+    known = [one.known(answered) for one, answered in zip(contrasts, there, strict=True)]
+    moved = [one.exchangeable(answered) for one, answered in zip(known, there, strict=True)]
     if not any(one.marked for one in moved):
         return known, ""
     left = [str(group) for a, b in zip(known, moved, strict=True) for group in a.marked if group not in b.marked]
@@ -102,7 +104,8 @@ def contrast_score(
     Parameters
     ----------
     hits, totals
-        Shape (units,): numerator and denominator of each unit; units of total 0 are left out.
+        Shape (units,): numerator and denominator of each unit; units of total 0 are left out. Or (contrasts, units),
+        where they differ between the contrasts.
     contrasts
         One for each axis; the difference is averaged over the marked groups of all axes that have units, and of these
         over the groups with a block that has units of the unmarked group too, if any has: the others are not tested.
@@ -117,12 +120,13 @@ def contrast_score(
         Studentised: the difference over its jackknife standard error, under each exchange. NaN where a group has no
         units; no p where fewer than two units of a group have answers.
     """
-    top, below = np.asarray(hits, dtype=float), np.asarray(totals, dtype=float)
+    shape = (len(contrasts), np.shape(totals)[-1])
+    top, below = (np.broadcast_to(np.asarray(one, dtype=float), shape) for one in (hits, totals))
     there = (below > 0) & np.isfinite(top)
     tested, left = testable(contrasts, there)
     method = method or f"labels exchanged among whole {cluster}s, studentised; interval by leaving out one {cluster}"
     method += f"; {left}" if left else ""
-    parts = [part for contrast in tested if (part := _Ratios.of(contrast, top, below, there)) is not None]
+    parts = [part for of in zip(tested, top, below, there, strict=True) if (part := _Ratios.of(*of)) is not None]
     if not parts:
         return claim(key, NAN, method="a group has no answers", **about)
     if "group" not in about:
@@ -145,18 +149,18 @@ def contrast_score(
         return np.asarray(sum(made, np.zeros(1)))
 
     estimate, error = both([part.exchange.labels[None, :] for part in parts])
-    used = np.any([part.used for part in parts], axis=0)
-    identity = np.arange(len(top)) if clusters is None else np.asarray(clusters)
+    used, size = np.any([part.used for part in parts], axis=0), below.max(axis=0)
+    identity = np.arange(shape[1]) if clusters is None else np.asarray(clusters)
     of_axes = [np.where(part.used, part.code, -1) for part in parts]
     found = spread(
         lambda codes, n: leave_out(lambda weights: estimates(_all_units(weights, used)))(codes, n),
-        {cluster: identity[used]}, [labels[used] for labels in of_axes], weights=below[used],
+        {cluster: identity[used]}, [labels[used] for labels in of_axes], weights=size[used],
     )  # fmt: skip
     # Where every unit has the same ratio nothing could come out otherwise.
-    varies = bool(np.ptp(top[used] / below[used]) > 1e-12)
+    varies = any(np.ptp(part.top[part.used] / part.below[part.used]) > 1e-12 for part in parts)
     smallest = math.prod(part.exchange.smallest_p for part in parts)
     null = exchange_test(float(studentised(estimate, error)[0]), draw, draws_needed(family), smallest_p=smallest)
-    about.setdefault("n", int(below[used].sum()))
+    about.setdefault("n", round(size[used].sum()))
     shown = null if varies else Null(p=1.0)
     made = claim(key, float(estimate[0]), found, shown, family=family, method=method, **about)
     return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from markedness.records import Axes, Status
 from markedness.results import NAN, Score
@@ -32,7 +31,10 @@ def noncompliance_difference(answers: pd.DataFrame, axes: Axes, rng: np.random.G
     been found is not known: the error of a rare share grows with the share, and that of names with it (docs/sizes.md).
     """
     names = _names(answers, axes)
-    bad, asked, left = _of_equal_cues(answers, axes, names, ["bad", "failed"], ["answered", "failed"])
+    at_cues = _AtEqualCues(answers, axes, names, ["bad", "failed"], ["answered", "failed"])
+    of_axes = [at_cues.of(axis, words.unmarked, words.marked) for axis, words in axes.items()]
+    bad, asked = (np.array([one[place] for one in of_axes]) for place in (0, 1))
+    left = [group for *_, groups in of_axes for group in groups]
     made = inference.contrast_score(
         "noncompliance.difference", bad, asked, contrasts(names, axes), rng,
         cluster="name", clusters=names["cluster"], family=family, method=METHOD, unit="answers", comparable=True,
@@ -41,7 +43,7 @@ def noncompliance_difference(answers: pd.DataFrame, axes: Axes, rng: np.random.G
         negative="answers about the marked groups fail or do not comply with the prompt less often",
     )  # fmt: skip
     made = replace(made, detectable=NAN)
-    why = "asked about other cues than all else, or about the same ones by two names at most"
+    why = "asked about other cues than what they are compared with, or about the same ones by two names at most"
     return made.warned(f"Not over {', '.join(left)}: {why}.") if left else made
 
 
@@ -77,7 +79,7 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
         all axes).
     """
     names = _names(answers, axes)
-    hits, asked, _ = _of_equal_cues(answers, axes, names, ["bad"], ["answered"])
+    at_cues = _AtEqualCues(answers, axes, names, ["bad"], ["answered"])
     rows = []
     for axis, words in axes.items():
         others = [names[other].astype(str).to_numpy() for other in axes if other != axis]
@@ -87,6 +89,7 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
             share = bad / answered if answered else float("nan")
             p = float("nan")
             if value != words.unmarked:
+                hits, asked, _ = at_cues.of(axis, words.unmarked, [value])
                 p = inference.group_difference_score(
                     "", hits, asked, names[axis], [value], words.unmarked, rng, cluster="name",
                     blocks=others,
@@ -124,65 +127,78 @@ def published_noncompliance_by_cue(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 COUNTED = ("answered", "bad", "empty", "missing", "failed")
+FEWEST = 3
+"""Names of a group that must have been asked about the cues of what it is compared with; fewer where it has fewer."""
 
 
-def _of_equal_cues(
-    answers: pd.DataFrame, axes: Axes, names: pd.DataFrame, hits: Sequence[str], totals: Sequence[str]
-) -> tuple[Floats, Floats, list[str]]:
-    """Hits of each name beyond what its cues let expect, its answers, and the groups that cannot be compared.
+class _AtEqualCues:
+    """Hits of each name beyond what its cues let expect, at the same mix of cues for a group and its reference.
 
     Cues differ in how many answers comply, so that a group that was asked about some of them alone would be accused for
-    these. The share of hits is a sum over group and cue, fitted by least squares with the answers as weights; the part
-    of the cues is taken out. Nothing is taken out where all groups were asked about the same cues equally often.
-    Without a chain of cues that groups share, they cannot be compared: all but the largest such set have no answers.
-    Groups share cues where three names of each, or all, were asked about one of them: the sampling error takes the part
-    of the cues as known, which that of one or two names is not.
+    these. A marked group is compared with the unmarked one within each cue; cues weigh by n m / (n + m) of their n and
+    m answers (Mantel & Haenszel 1959), and the unmarked group by the mean over its marked groups. Where all groups were
+    asked about the same cues equally often, answers count as they are.
+
+    Parameters
+    ----------
+    answers, axes, names
+        See `noncompliance` and `_names`.
+    hits, totals
+        Columns of ``names`` that are summed: what is counted, and of how many answers.
     """
-    from scipy.sparse.csgraph import connected_components
 
-    top, below = (names[list(parts)].sum(axis=1).to_numpy(float) for parts in (hits, totals))
-    cells = _names(answers, axes, "cue")
-    cells = cells.assign(hits=cells[list(hits)].sum(axis=1), total=cells[list(totals)].sum(axis=1)).query("total > 0")
-    labels = cells[list(axes)].astype(str).agg(" ".join, axis=1)
-    group, known = pd.factorize(labels)
-    cue, cues = pd.factorize(cells["cue"])
-    asked = np.zeros((len(known), len(cues)))
-    np.add.at(asked, (group, cue), cells["total"].to_numpy(float))
-    if not len(cells) or np.ptp(asked / asked.sum(axis=1, keepdims=True), axis=0).max() < 1e-9:
-        return top, below, []
-    name = pd.factorize(cells["cluster"].astype(str) + " " + labels)[0]
-    of_group = connected_components(_linked(group, cue, name, asked > 0), directed=False)[1]
-    most = np.bincount(of_group, asked.sum(axis=1)).argmax()
-    found = np.zeros_like(asked)
-    np.add.at(found, (group, cue), cells["hits"].to_numpy(float))
-    places = np.argwhere(asked > 0)
-    root = np.sqrt(asked[asked > 0])
-    design = np.zeros((len(places), len(known) + len(cues)))
-    design[np.arange(len(places)), places[:, 0]] = root
-    design[np.arange(len(places)), len(known) + places[:, 1]] = root
-    effects = np.linalg.lstsq(design, found[asked > 0] / root, rcond=None)[0][len(known) :]
-    expected = cells["total"].to_numpy(float) * effects[cue]
-    keys = pd.MultiIndex.from_frame(names[["cluster", *axes]].astype(str))
-    of_name = keys.get_indexer(pd.MultiIndex.from_frame(cells[["cluster", *axes]].astype(str)))
-    top = top - np.bincount(of_name, expected, len(names))
-    apart = np.bincount(of_name, of_group[group] != most, len(names)) > 0
-    return top, np.where(apart, 0.0, below), [str(name) for name in known[of_group != most]]
+    def __init__(
+        self, answers: pd.DataFrame, axes: Axes, names: pd.DataFrame, hits: Sequence[str], totals: Sequence[str]
+    ) -> None:
+        self._names = names
+        self._raw = [names[list(parts)].sum(axis=1).to_numpy(float) for parts in (hits, totals)]
+        cells = _names(answers, axes, "cue")
+        keys = pd.MultiIndex.from_frame(names[["cluster", *axes]].astype(str))
+        of_name = keys.get_indexer(pd.MultiIndex.from_frame(cells[["cluster", *axes]].astype(str)))
+        cue, cues = pd.factorize(cells["cue"])
+        top, self._asked = np.zeros((2, len(names), len(cues)))
+        np.add.at(top, (of_name, cue), cells[list(hits)].sum(axis=1).to_numpy(float))
+        np.add.at(self._asked, (of_name, cue), cells[list(totals)].sum(axis=1).to_numpy(float))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.nan_to_num(top.sum(axis=0) / self._asked.sum(axis=0))
+        self._beyond = top - self._asked * share
+        of_group = self._by(pd.factorize(names[list(axes)].astype(str).agg(" ".join, axis=1))[0])
+        of_group = of_group[of_group.any(axis=1)]
+        mix = of_group / of_group.sum(axis=1, keepdims=True)
+        self._equal = not len(mix) or bool(np.ptp(mix, axis=0).max() < 1e-9)
 
+    def of(self, axis: str, unmarked: str, marked: Sequence[str]) -> tuple[Floats, Floats, list[str]]:
+        """Hits and totals of each name, shape (names,), and the marked groups that share no cues with the unmarked.
 
-def _linked(group: Codes, cue: Codes, name: Codes, asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which groups share cues, (groups, groups); three arrays of shape (cells,), and ``asked``, (groups, cues)."""
-    there = np.zeros((int(name.max()) + 1, asked.shape[1]), dtype=bool)
-    there[name, cue] = True
-    of_name = np.zeros(len(there), dtype=np.intp)
-    of_name[name] = group
-    n_names = np.bincount(of_name, minlength=len(asked))
-    linked = np.zeros((len(asked), len(asked)), dtype=bool)
-    for first, own in enumerate(asked):
-        for second in np.flatnonzero((asked & own).any(axis=1)):
-            shared = there[:, own & asked[second]].any(axis=1)
-            n = np.bincount(of_name, shared, len(asked))
-            linked[first, second] = all(n[one] >= min(3, n_names[one]) for one in (first, second))
-    return linked
+        Totals of a group sum to its answers about these cues; 0 for names that are not compared.
+        """
+        if self._equal:
+            return self._raw[0], self._raw[1], []
+        groups = [unmarked, *marked]
+        code = pd.Index(groups, dtype=object).get_indexer(pd.Index(self._names[axis], dtype=object)).astype(np.intp)
+        asked = self._by(code, len(groups))
+        there = asked.sum(axis=1) > 0
+        with np.errstate(invalid="ignore"):
+            weights = np.nan_to_num(asked * asked[0] / (asked + asked[0]))
+        weights[0] = 0.0
+        for place in range(1, len(groups)):
+            shared = self._asked[:, weights[place] > 0].sum(axis=1) > 0
+            if any(shared[code == one].sum() < min(FEWEST, max(1, (code == one).sum())) for one in (0, place)):
+                weights[place] = 0.0
+        kept = weights.sum(axis=1) > 0
+        weights[kept] /= weights[kept].sum(axis=1, keepdims=True)
+        weights[0] = weights[kept].mean(axis=0) if kept.any() else 0.0
+        with np.errstate(invalid="ignore", divide="ignore"):
+            each = np.nan_to_num(weights / asked) * np.where(weights > 0, asked, 0.0).sum(axis=1, keepdims=True)
+        of_name = np.where((code >= 0)[:, None], each[code], 0.0)
+        left = [group for place, group in enumerate(groups) if place and there[place] and there[0] and not kept[place]]
+        return (of_name * self._beyond).sum(axis=1), (of_name * self._asked).sum(axis=1), left
+
+    def _by(self, code: Codes, n_groups: int = 0) -> Floats:
+        """Answers by group and cue; names of code -1 are left out."""
+        found = np.zeros((max(n_groups, int(code.max(initial=-1)) + 1), self._asked.shape[1]))
+        np.add.at(found, code[code >= 0], self._asked[code >= 0])
+        return found
 
 
 def _names(answers: pd.DataFrame, axes: Axes, *further: str) -> pd.DataFrame:
