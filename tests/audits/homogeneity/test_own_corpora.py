@@ -13,7 +13,7 @@ from tests.audits.homogeneity.stages import STIMULI, evaluated
 from markedness.audits.homogeneity import clean, featurize, generate
 from markedness.audits.homogeneity.estimators.noncompliance import noncompliance_difference
 from markedness.audits.homogeneity.estimators.params import Params
-from markedness.records import Features
+from markedness.records import Axis, Features, Value
 from markedness.results import Evaluation
 
 WORDS = [f"{a}{b}{c}" for a in "bdfg" for b in "aei" for c in ("ra", "lo")][:14]
@@ -124,6 +124,26 @@ def test_noncompliance_rests_on_the_cues_that_groups_share(shared: int) -> None:
     # of blind worlds with one of eleven cues shared, in 14 % with three of nine. binomial(100, .05): 11 in 99 %.
     assert sum(declined_of_shared(seed, shared) <= 0.05 for seed in range(100)) <= 11
     assert sum(declined_of_shared(seed, shared, 4.0) <= 0.05 for seed in range(10)) >= 8
+
+
+@pytest.mark.slow
+def test_interval_of_rare_noncompliance_covers_what_one_small_reference_has() -> None:
+    # Six marked groups, and eight White names that often have no refusal at all: leaving out one of them showed too
+    # little error, and 123 of 150 intervals contained 0. binomial(150, .93): 128 or more in 99.9 %.
+    races = ["White", *(f"group {number}" for number in range(6))]
+    axes = {"race": Axis(unmarked="White", values={race: Value() for race in races})}
+    covered = 0
+    for seed in range(150):
+        rng = np.random.default_rng([20261126, seed])
+        rows = []
+        for race in races:
+            for name in range(8):
+                bad = int(rng.binomial(12, 1 / (1 + np.exp(4.5 - rng.normal()))))
+                rows += [(race, f"{race} {name}", status, n) for status, n in (("ok", 12 - bad), ("refusal", bad)) if n]
+        table = pd.DataFrame(rows, columns=["race", "cluster", "status", "count"]).assign(empty=False, cue="sports")
+        made = noncompliance_difference(table, axes, rng, 2)
+        covered += made.ci_low <= 0 <= made.ci_high
+    assert covered >= 128
 
 
 def test_difference_says_where_the_names_of_groups_differ_in_another_axis() -> None:

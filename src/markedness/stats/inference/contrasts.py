@@ -15,6 +15,7 @@ from markedness.results import NAN, About, Score, named_contrasts
 from markedness.stats.inference.arrays import Codes, Floats
 from markedness.stats.inference.claims import claim
 from markedness.stats.inference.permutation import Exchange, Null, draws_needed, exchange_test
+from markedness.stats.inference.power import ALPHA
 from markedness.stats.inference.spreads import leave_out, spread
 
 
@@ -95,6 +96,7 @@ def contrast_score(
     clusters: ArrayLike | None = None,
     family: int = 1,
     method: str = "",
+    rare: bool = False,
     **about: Unpack[About],
 ) -> Score:
     """Mean of the marked groups' ratios minus that of their unmarked group, labels exchanged among whole units.
@@ -113,6 +115,9 @@ def contrast_score(
         Name of the sampled factor: what a unit is, singular.
     clusters
         Shape (units,): identity of each unit, the same in another model's data; by default its position.
+    rare
+        Whether a group may have no hit by luck, so that leaving out units shows too little error: where exchange
+        explains the difference, its standard error is at least that under exchange.
 
     Returns
     -------
@@ -162,6 +167,8 @@ def contrast_score(
     null = exchange_test(float(studentised(estimate, error)[0]), draw, draws_needed(family), smallest_p=smallest)
     about.setdefault("n", round(size[used].sum()))
     shown = null if varies else Null(p=1.0)
+    if rare and varies and null.p > ALPHA:
+        found = found.at_least(null.sd, found.df)
     made = claim(key, float(estimate[0]), found, shown, family=family, method=method, **about)
     return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
 

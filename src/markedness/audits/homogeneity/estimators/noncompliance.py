@@ -20,7 +20,7 @@ COLUMNS = (
 )  # fmt: skip
 METHOD = (
     "labels of one axis exchanged among whole names that share their other values, studentised; interval by leaving "
-    "out one name"
+    "out one name, where exchange explains the difference no narrower than that of exchange"
 )
 
 
@@ -37,7 +37,8 @@ def noncompliance_difference(answers: pd.DataFrame, axes: Axes, rng: np.random.G
     left = [group for *_, groups in of_axes for group in groups]
     made = inference.contrast_score(
         "noncompliance.difference", bad, asked, contrasts(names, axes), rng,
-        cluster="name", clusters=names["cluster"], family=family, method=METHOD, unit="answers", comparable=True,
+        cluster="name", clusters=names["cluster"], family=family, method=METHOD, rare=True, unit="answers",
+        comparable=True,
         n_missing=int(names["failed"].sum()),
         positive="answers about the marked groups fail or do not comply with the prompt more often",
         negative="answers about the marked groups fail or do not comply with the prompt less often",
