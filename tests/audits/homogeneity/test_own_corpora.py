@@ -100,9 +100,9 @@ def test_noncompliance_at_unequal_cues_is_found_in_five_percent() -> None:
 
 
 def declined_of_shared(seed: int, shared: int, more: float = 0.0) -> float:
-    """p of noncompliance where groups of five names share some of six cues, which differ in how many comply."""
+    """p of noncompliance where groups of ten names share some of six cues, those that comply the least."""
     rng = np.random.default_rng([20261125, seed])
-    logits = 1.5 * np.random.default_rng(7).normal(size=12) - 3.5
+    logits = np.where((np.arange(12) >= 6 - shared) & (np.arange(12) < 6), -0.5, -4.0)
     rows = []
     for race, first in (("White", 0), ("Black", 6 - shared)):
         for name in range(10):
@@ -120,8 +120,8 @@ def declined_of_shared(seed: int, shared: int, more: float = 0.0) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("shared", [1, 3])
 def test_noncompliance_rests_on_the_cues_that_groups_share(shared: int) -> None:
-    # What is known of the difference is what the shared cues tell; with the error of all answers it was found in 27 %
-    # of blind worlds with one of eleven cues shared, in 14 % with three of nine. binomial(100, .05): 11 in 99 %.
+    # What is known of the difference is what the shared cues tell: with the error of all answers 45 of 100 blind worlds
+    # with one of eleven cues shared were found, 17 with three of nine. binomial(100, .05): 11 in 99 %.
     assert sum(declined_of_shared(seed, shared) <= 0.05 for seed in range(100)) <= 11
     assert sum(declined_of_shared(seed, shared, 4.0) <= 0.05 for seed in range(10)) >= 8
 
