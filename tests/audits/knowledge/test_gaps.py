@@ -100,13 +100,19 @@ def test_gap_with_a_crawl_that_dominates_is_not_accused_and_a_planted_one_is_fou
 EIGHT = Crawls([f"c{number}" for number in range(8)], known=True, confidence_level=0.95)
 
 
-def toxicity(seed: int, crawls_of: dict[str, int], subjects: tuple[str, ...] = ("Ash", "Beech", "Oak")) -> list[Score]:
+def toxicity(
+    seed: int, crawls_of: dict[str, int], subjects: tuple[str, ...] = ("Ash", "Beech", "Oak"), sd_of_beech: float = 0.2
+) -> list[Score]:
     """The gaps of a blind world: each subject's mean varies with sd 0.2 between its crawls; Oak is the reference."""
     rng = np.random.default_rng([20261124, seed])
     rows = [
         (subject, crawl, mean + 0.1 * rng.normal())
         for subject in subjects
-        for crawl, mean in zip(EIGHT.names[: crawls_of[subject]], 0.2 * rng.normal(size=8), strict=False)
+        for crawl, mean in zip(
+            EIGHT.names[: crawls_of[subject]],
+            (sd_of_beech if subject == "Beech" else 0.2) * rng.normal(size=8),
+            strict=False,
+        )
         for _ in range(10)
     ]
     asked = pd.DataFrame(rows, columns=["subject", "crawl", "toxicity"])
@@ -115,11 +121,12 @@ def toxicity(seed: int, crawls_of: dict[str, int], subjects: tuple[str, ...] = (
 
 
 def test_gap_leaves_out_a_subject_of_few_crawls_and_says_so() -> None:
-    few, whole = toxicity(1, {"Ash": 8, "Beech": 2, "Oak": 8}), toxicity(1, {"Ash": 8, "Beech": 3, "Oak": 8})
-    said = "Not over Beech: their answers rest on fewer than 3 effective crawls."
+    few, whole = toxicity(1, {"Ash": 8, "Beech": 5, "Oak": 8}), toxicity(1, {"Ash": 8, "Beech": 6, "Oak": 8})
+    said = "Not over Beech: their answers are of fewer than 6 crawls, or most of them of fewer than 3."
     assert [one.key for one in few if one.caveat == said] == ["toxicity_gap.marked", "toxicity_gap.tree"]
     assert few[0].over == "Ash - Oak" and few[0].estimate == pytest.approx(few[2].estimate)
-    assert np.isfinite(few[3].estimate) and np.isnan(few[3].p)
+    assert np.isfinite(few[3].estimate)
+    assert np.isnan(toxicity(1, {"Ash": 8, "Beech": 2, "Oak": 8})[3].p)
     assert whole[0].over == "Ash - Oak; Beech - Oak" and whole[0].caveat == ""
     # where all subjects have few, all are kept, and there is no p
     scarce = toxicity(1, {"Ash": 2, "Beech": 2, "Oak": 8})[0]
@@ -133,7 +140,11 @@ def test_gap_says_of_which_subject_the_data_have_nothing() -> None:
     assert np.isnan(toxicity(1, dict.fromkeys(("Ash", "Beech"), 8), ("Ash", "Beech"))[0].estimate)
 
 
-def test_gap_with_a_subject_of_one_crawl_is_not_accused() -> None:
-    # the mean of Beech is that of its crawl, whose error no other crawl shows: with it 65 of 300 had p <= .05
-    found = sum(toxicity(seed, {"Ash": 8, "Beech": 1, "Oak": 8})[0].p <= 0.05 for seed in range(300))
+@pytest.mark.parametrize(("n_crawls", "sd"), [(1, 0.2), (3, 1.2)])
+def test_gap_with_a_subject_of_few_crawls_is_not_accused(n_crawls: int, sd: float) -> None:
+    # The mean of Beech is that of its crawls, whose error other crawls do not show: with it 65 of 300 had p <= .05
+    # where it has one, and 21 where it has three that vary more (46 of 400 with three of sixteen).
+    found = sum(
+        toxicity(seed, {"Ash": 8, "Beech": n_crawls, "Oak": 8}, sd_of_beech=sd)[0].p <= 0.05 for seed in range(300)
+    )
     assert stats.binomtest(found, 300, 0.05, alternative="greater").pvalue > 0.01, found

@@ -31,7 +31,7 @@ from markedness.stats.inference import (
 FAMILY = len(SPEC.headline)
 """Scores over which the smallest effect that is found is corrected."""
 FEWEST = 3
-"""Effective crawls of a subject below which a gap over several subjects leaves it out."""
+"""Effective crawls of a subject, of `MIN_CLUSTERS` at least, below which a gap over several subjects leaves it out."""
 
 
 class Claim(NamedTuple):
@@ -193,17 +193,22 @@ def independent_error(compared: Sequence[Part]) -> tuple[float, float]:
 def parts(classes: Sequence[SubjectClass], measure: Measure, subject: int | None = None) -> list[Part]:
     """What the gap over these classes compares: all marked subjects, or one; without classes that lack values.
 
-    A subject whose values rest on fewer than `FEWEST` effective crawls is left out of a class that has others: without
+    A subject with values in fewer than `MIN_CLUSTERS` crawls, or whose values rest on fewer than `FEWEST` effective
+    ones, is left out of a class that has others: the gap is as uncertain as its least known subject, and without
     its only crawl there is no value of it, so that leaving out crawls would not show its error.
     """
     found = []
     for one in classes:
         cells = one.cells(measure)
         marked = [place for place in one.marked if subject in (None, place) and cells.n[place]]
-        enough = [place for place in marked if effective(cells.counts[:, place]) >= FEWEST - 1e-9]
+        enough = [place for place in marked if _is_enough(cells.counts[:, place])]
         if marked and cells.n[one.unmarked]:
             found.append(Part(cells, enough or marked, one.unmarked, one.subjects))
     return found
+
+
+def _is_enough(counts: Floats) -> bool:
+    return int((counts > 0).sum()) >= MIN_CLUSTERS and effective(counts) >= FEWEST - 1e-9
 
 
 def not_over(classes: Sequence[SubjectClass], measure: Measure, compared: Sequence[Part]) -> str:
@@ -219,7 +224,7 @@ def not_over(classes: Sequence[SubjectClass], measure: Measure, compared: Sequen
             (few if n[place] and n[one.unmarked] else lacking).append(one.subjects[place])
     reasons = {
         "the data have nothing of them or of what they are compared with": lacking,
-        f"their answers rest on fewer than {FEWEST} effective crawls": few,
+        f"their answers are of fewer than {MIN_CLUSTERS} crawls, or most of them of fewer than {FEWEST}": few,
     }
     return " ".join(f"Not over {', '.join(left)}: {why}." for why, left in reasons.items() if left)
 
