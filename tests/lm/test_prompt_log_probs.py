@@ -277,7 +277,7 @@ def test_score_with_values_that_are_those_of_the_next_token_is_a_failure(form: F
 
     The prompt's last token then has -0.2 alone, of what was generated, and -4.0 before " c". Rounding is not that much.
     """
-    bare = (["a", " b"], [-1.0, -0.2])
+    bare: tuple[list[str], list[float | None]] = (["a", " b"], [-1.0, -0.2])
     answer = given(form, bare, (["a", " b", " c"], [-1.0, -4.0, -3.0]), (["a", " b", " d"], [-1.0, -0.5, -3.0]))
     with pytest.raises(RequestFailed, match=r"is -0\.2 alone and -4 before a word"):
         read_scored(answer, WORDS, form, Redaction())
