@@ -145,3 +145,8 @@ def test_unequal_missing_answers_stand_at_every_tested_score() -> None:
     made = with_missing([other, lost, Score("share.all", 1.0)], "missing.x")
     assert [bool(score.caveat) for score in made] == [True, False, False] and "More are missing" in made[0].caveat
     assert with_missing([other, replace(lost, p_adjusted=0.2)], "missing.x")[0] == other
+
+
+def test_verdict_of_what_rounding_leaves_of_nothing_says_0() -> None:
+    equal = replace(GAP, estimate=3.5e-18, ci_low=-0.1, ci_high=0.1, p=1.0, family=1)
+    assert "(0 [-0.1, 0.1], p = 1.000)" in verdict(equal).sentence

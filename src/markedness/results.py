@@ -220,6 +220,7 @@ def shown_p(value: float) -> str:
 
 
 def _number(value: float) -> str:
+    value = 0.0 if abs(value) < 1e-12 else value  # what rounding leaves of a difference of equal means
     return f"{value:.3g}" if abs(value) >= 0.001 or value == 0 else f"{value:.1e}"
 
 
