@@ -185,7 +185,9 @@ def verdict(score: Score, p: float | None = None, family: int | None = None, alp
     if math.isnan(corrected) or score.lacking:
         why = score.lacking or "nothing could come out otherwise"
         return Verdict(VerdictKind.TOO_LITTLE, f"Cannot say whether {claimed} ({value}): {why}.")
-    n_scores = (1 if p is None and math.isnan(score.p_adjusted) else score.family) if family is None else family
+    n_scores = score.family if family is None else family
+    if p is None and family is None and math.isnan(score.p_adjusted):
+        n_scores = 1  # p stands as it is
     over = f" after correction over {n_scores} scores" if n_scores > 1 else ""
     value = f"{value}, p {shown_p(corrected)}{over}"
     if corrected <= alpha:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import sys
 import threading
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ import torch
 from tests.lm.tiny_models import MODELS
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from markedness.lm import local as local_models
 from markedness.lm.base import Draw, ModelError, RequestFailed
 from markedness.lm.collect import collect
 from markedness.lm.config import TransformersModel
@@ -91,6 +94,28 @@ def test_collect_answers_two_batches_at_a_time_and_changes_no_text(
         answers = list(asyncio.run(collect(model, prompts, ledger, Counts())))
     assert [answer.text for of_prompt in answers for answer in of_prompt] == expected
     assert sorted(sizes) == [1, 3, 3, 3]  # ten in two rounds of two batches, none larger than three
+
+
+def test_complete_of_two_batches_at_a_time_counts_the_cores_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first to count waits for another that counts, too: none comes where it is done once."""
+    made, meet = [], threading.Barrier(2)
+
+    class Cores(local_models._Cores):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+            with contextlib.suppress(threading.BrokenBarrierError):
+                meet.wait(1)
+
+    monkeypatch.setattr(local_models, "_cores", functools.cache(Cores))
+    model = local(folder, "gpt2")
+    prompt = scored(TEXTS[2])
+
+    async def both() -> None:
+        await asyncio.gather(*(model.complete([Draw(prompt, 0, model.request(prompt))]) for _ in range(2)))
+
+    asyncio.run(both())
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("name", list(MODELS))

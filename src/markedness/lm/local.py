@@ -63,6 +63,8 @@ class _Cores:
 
 
 _cores = functools.cache(_Cores)
+_counting = threading.Lock()
+"""Held while the cores are counted: two threads that count at a time would each lend all of them."""
 
 
 class LocalModel(LocalWeights, LanguageModel):
@@ -140,8 +142,10 @@ class LocalModel(LocalWeights, LanguageModel):
             return self.answer(draws)
         with self._loading:
             _ = self.tokenizer  # read once, not by each thread
+        with _counting:
+            cores = _cores()
         scored = any(draw.prompt.candidates or draw.prompt.perplexity for draw in draws)
-        with _cores().lent(alone=scored or self._keeps_state):
+        with cores.lent(alone=scored or self._keeps_state):
             return self.answer(draws)
 
     @functools.cached_property

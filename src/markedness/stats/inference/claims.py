@@ -8,7 +8,7 @@ from typing import Unpack
 import numpy as np
 
 from markedness.results import NAN, NOTHING, About, Score
-from markedness.stats.inference.corrections import coarse
+from markedness.stats.inference.corrections import NOT_AT_THIS_SIZE, coarse
 from markedness.stats.inference.permutation import Null
 from markedness.stats.inference.power import ALPHA
 from markedness.stats.inference.spreads import CROSSED, MIN_CLUSTERS, NO_SPREAD, Spread
@@ -61,7 +61,7 @@ def claim(
         sentences.append(f"not tested: {lacking}")
     elif null is not None and null.smallest_p > ALPHA / max(1, family):
         lacking = coarse(null.smallest_p)
-        sentences.append(f"cannot be found {lacking}")
+        sentences.append(f"{NOT_AT_THIS_SIZE}: {lacking}")
     if not lacking and math.isnan(estimate):
         lacking = NOTHING
     elif not lacking and math.isnan(p):

@@ -13,6 +13,9 @@ from markedness.results import Score
 from markedness.stats.inference.arrays import Floats
 from markedness.stats.inference.power import ALPHA, redetected
 
+NOT_AT_THIS_SIZE = "cannot be found at this size"
+"""How the method of a Score begins to say that it lacks what `coarse` says."""
+
 
 def holm(p_values: ArrayLike) -> Floats:
     """Holm's step-down adjustment over one family; NaN stays NaN and does not count."""
@@ -66,17 +69,15 @@ def _over(score: Score, tested: int) -> Score:
     """A Score that was claimed as one of another number of Scores than these data test."""
     if not (score.family and tested) or score.family == tested:
         return score
-    made = replace(
-        score, family=tested, detectable=redetected(score.detectable, score.df, score.family, tested)
-    )  # fmt: skip
+    made = replace(score, family=tested, detectable=redetected(score.detectable, score.df, score.family, tested))
     if score.lacking == coarse(score.smallest_p) and score.smallest_p <= ALPHA / tested:
-        return replace(made, lacking="", method=score.method.removesuffix(f"; cannot be found {score.lacking}"))
+        return replace(made, lacking="", method=score.method.removesuffix(f"; {NOT_AT_THIS_SIZE}: {score.lacking}"))
     return made
 
 
 def coarse(smallest_p: float) -> str:
     """What a Score lacks whose smallest p is too large for its family."""
-    return f"at this size: the smallest p that could come out is {smallest_p:.2g}"
+    return f"the smallest p that could come out is {smallest_p:.2g}"
 
 
 def pooled_p(observed: ArrayLike, draws: ArrayLike) -> Floats:
