@@ -185,9 +185,7 @@ def verdict(score: Score, p: float | None = None, family: int | None = None, alp
     if math.isnan(corrected) or score.lacking:
         why = score.lacking or "nothing could come out otherwise"
         return Verdict(VerdictKind.TOO_LITTLE, f"Cannot say whether {claimed} ({value}): {why}.")
-    n_scores = score.family if family is None else family
-    if p is None and family is None and math.isnan(score.p_adjusted):
-        n_scores = 1  # p stands as it is
+    n_scores = family or (1 if p is None and math.isnan(score.p_adjusted) else score.family)
     over = f" after correction over {n_scores} scores" if n_scores > 1 else ""
     value = f"{value}, p {shown_p(corrected)}{over}"
     if corrected <= alpha:
@@ -222,8 +220,8 @@ def shown_p(value: float) -> str:
 
 
 def _number(value: float) -> str:
-    value = 0.0 if abs(value) < 1e-12 else value  # what rounding leaves of a difference of equal means
-    return f"{value:.3g}" if abs(value) >= 0.001 or value == 0 else f"{value:.1e}"
+    of_rounding = abs(value) < 1e-12  # what is left of a difference of equal means
+    return "0" if of_rounding else f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.1e}"
 
 
 def _capital(sentence: str) -> str:
