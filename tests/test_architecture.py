@@ -71,7 +71,9 @@ ALLOWED = {
 CONFINED = {
     "torch": {
         "lm/local.py",
+        "lm/decoders.py",
         "lm/local_text.py",
+        "lm/packed.py",
         "lm/cloze.py",
         "lm/scoring.py",
         "lm/gguf.py",
@@ -81,6 +83,7 @@ CONFINED = {
         "text/classifiers.py",
     },
     "transformers": {
+        "lm/decoders.py",
         "lm/scoring.py",
         "lm/gguf.py",
         "lm/cluster.py",
@@ -100,9 +103,9 @@ FOREIGN = {
     "files.py": "renameat2 of the C library",
     "plugins.py": "the arguments of a rule of another package",
     "lm/database.py": "sqlite_errorcode of errors that SQLite did not raise",
-    "lm/local.py": "kinds of positions of transformers",
     "lm/weights.py": "configurations of transformers",
-    "lm/local_text.py": "models of transformers",
+    "lm/decoders.py": "models of transformers",
+    "lm/packed.py": "operators of PyTorch",
     "lm/cloze.py": "models of transformers",
     "lm/served_by.py": "the source file of a rule",
     "strict_yaml.py": "the place of a YAML error",

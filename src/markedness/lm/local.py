@@ -151,9 +151,9 @@ class LocalModel(LocalWeights, LanguageModel):
     @functools.cached_property
     def _keeps_state(self) -> bool:
         """Code of its own, or rotary positions that are set anew by the length of a batch."""
-        modules = self.load(self.config.dtype_text).modules()
-        kinds = {str(getattr(module, "rope_type", "")) for module in modules}
-        return self.config.trust_remote_code or any("dynamic" in kind or "longrope" in kind for kind in kinds)
+        from markedness.lm.decoders import sets_positions_anew
+
+        return self.config.trust_remote_code or sets_positions_anew(self.load(self.config.dtype_text))
 
     def answer(self, draws: Sequence[Draw]) -> list[Completion]:
         """Answer the draws, in their order."""
@@ -207,6 +207,7 @@ class LocalModel(LocalWeights, LanguageModel):
             return [Completion(finish_reason=UNSUPPORTED, error=self._writes_no_text)] * len(draws)
         from markedness.lm import local_text
         from markedness.lm.cloze import context_length
+        from markedness.lm.decoders import NoCache
 
         limit = context_length(model, self.tokenizer)
         ends = self._ends(model)
@@ -237,7 +238,7 @@ class LocalModel(LocalWeights, LanguageModel):
                 local_text.draw(model, self.tokenizer, [jobs[place] for place in batch], ends)
             except ValueError as error:
                 raise RequestFailed(f"{self.config.path}: {error}; set dtype_text: float32") from error
-            except local_text.NoCache:
+            except NoCache:
                 reason = (
                     f"{self.config.path} keeps no cache of keys and values; ask it through a server (backend: openai)"
                 )

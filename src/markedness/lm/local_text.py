@@ -13,14 +13,14 @@ matters, float64 where not one text may differ.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
+from markedness.lm.decoders import Causal, Decoder, EncoderDecoder
 from markedness.records import Sampling
 
 NUCLEUS = (256, 8192)
@@ -29,10 +29,6 @@ ROWS_AT_ONCE = 2
 """Rows whose partition sum is computed together: what fits the processor's cache."""
 TAIL = 8
 """Tokens decoded before the newest ones, beyond the stop text's length, to see a stop that spans tokens."""
-
-
-class NoCache(Exception):  # noqa: N818
-    """The model keeps no cache of keys and values whose rows could be chosen: a state-space model, for one."""
 
 
 @dataclass
@@ -110,100 +106,6 @@ def _invert(
     return torch.minimum(places, last), found
 
 
-class _Decoder(Protocol):
-    """The unfinished rows of a batch: they are fed tokens and dropped as they finish."""
-
-    def start(self) -> torch.Tensor:
-        """Read the prompts; logits (rows, vocabulary) of each row's first token."""
-        ...
-
-    def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Feed one token per row; logits (rows, vocabulary) of the next."""
-        ...
-
-    def select(self, rows: torch.Tensor) -> None:
-        """Keep these rows only."""
-        ...
-
-
-class _Causal:
-    """A causal model: equal prompts are read once, padded on the left, with the positions that padding shifts."""
-
-    def __init__(self, model: Any, prompts: Sequence[tuple[int, ...]], pad: int) -> None:
-        self.model = model
-        distinct = list(dict.fromkeys(prompts))
-        width = max(map(len, distinct))
-        device = model.device
-        self.ids = torch.tensor([[pad] * (width - len(ids)) + list(ids) for ids in distinct], device=device)
-        self.mask = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in distinct], device=device)
-        place = {ids: row for row, ids in enumerate(distinct)}
-        self.rows = torch.tensor([place[ids] for ids in prompts], device=device)
-        self.past: Any = None
-        known = inspect.signature(model.forward).parameters
-        self.takes_positions = "position_ids" in known
-        self.last_only = {"logits_to_keep": 1} if "logits_to_keep" in known else {}
-
-    def start(self) -> torch.Tensor:
-        logits = self._forward(self.ids, (self.mask.cumsum(-1) - 1).clamp(min=0))
-        self.select(self.rows)
-        return logits[self.rows]
-
-    def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        self.mask = torch.cat([self.mask, self.mask.new_ones(len(tokens), 1)], dim=1)
-        return self._forward(tokens[:, None], self.mask.sum(-1, keepdim=True) - 1)
-
-    def select(self, rows: torch.Tensor) -> None:
-        self.mask = self.mask[rows]
-        self.past.reorder_cache(rows)
-
-    def _forward(self, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        more = {"position_ids": positions} if self.takes_positions else {}
-        out = self.model(
-            input_ids=ids, attention_mask=self.mask, past_key_values=self.past, use_cache=True, **more, **self.last_only
-        )
-        self.past = getattr(out, "past_key_values", None)
-        if self.past is None:
-            raise NoCache
-        return out.logits[:, -1]
-
-
-class _EncoderDecoder:
-    """An encoder-decoder model: equal prompts are encoded once, padded on the right."""
-
-    def __init__(self, model: Any, prompts: Sequence[tuple[int, ...]], pad: int) -> None:
-        self.model = model
-        distinct = list(dict.fromkeys(prompts))
-        width = max(map(len, distinct))
-        self.ids = torch.tensor([list(ids) + [pad] * (width - len(ids)) for ids in distinct], device=model.device)
-        self.mask = torch.tensor(
-            [[1] * len(ids) + [0] * (width - len(ids)) for ids in distinct], device=model.device
-        )  # fmt: skip
-        place = {ids: row for row, ids in enumerate(distinct)}
-        self.rows = torch.tensor([place[ids] for ids in prompts], device=model.device)
-        self.past: Any = None
-
-    def start(self) -> torch.Tensor:
-        self.encoded = self.model.get_encoder()(input_ids=self.ids, attention_mask=self.mask)
-        self.encoded.last_hidden_state = self.encoded.last_hidden_state[self.rows]
-        self.mask = self.mask[self.rows]
-        first = self.model.generation_config.decoder_start_token_id
-        first = self.model.config.decoder_start_token_id if first is None else first
-        return self.step(torch.full((len(self.rows),), first, device=self.model.device))
-
-    def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        out = self.model(
-            encoder_outputs=self.encoded, attention_mask=self.mask, decoder_input_ids=tokens[:, None],
-            past_key_values=self.past, use_cache=True,
-        )  # fmt: skip
-        self.past = out.past_key_values
-        return out.logits[:, -1]
-
-    def select(self, rows: torch.Tensor) -> None:
-        self.mask = self.mask[rows]
-        self.encoded.last_hidden_state = self.encoded.last_hidden_state[rows]
-        self.past.reorder_cache(rows)
-
-
 @torch.inference_mode()  # type: ignore[untyped-decorator]
 def draw(model: Any, tokenizer: Any, jobs: Sequence[Job], ends: frozenset[int]) -> None:
     """Fill in ``tokens`` and ``finish_reason`` of each job.
@@ -225,8 +127,8 @@ def draw(model: Any, tokenizer: Any, jobs: Sequence[Job], ends: frozenset[int]) 
         When the logits are not finite: the model overflows in its dtype.
     """
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-    kind = _EncoderDecoder if model.config.is_encoder_decoder else _Causal
-    decoder: _Decoder = kind(model, [job.prompt for job in jobs], pad)
+    kind = EncoderDecoder if model.config.is_encoder_decoder else Causal
+    decoder: Decoder = kind(model, [job.prompt for job in jobs], pad)
     rows = list(jobs)
     logits = decoder.start()
     while True:

@@ -149,6 +149,10 @@ class LocalWeights:
         if loading["missing_keys"]:
             missing = sorted(loading["missing_keys"])[0]
             raise ModelError(f"{self.config.path}: its files lack '{missing}': it holds no language model to be asked")
+        if not self.config.trust_remote_code:  # such a model may read the weights of its layers itself
+            from markedness.lm.packed import pack
+
+            pack(model)
         return model
 
     @cached_property
