@@ -210,6 +210,25 @@ def test_difference_pairs_shared_clusters_and_a_score_with_itself_does_not_diffe
     assert other.p < 0.01 and other.ci_low < 2.0 < other.ci_high
 
 
+def of_clusters(influences: dict[str, float], df: float) -> Score:
+    """A Score of 1 whose clusters have these influences."""
+    error = math.sqrt(sum(value**2 for value in influences.values()))
+    return inference.claim("gap.x", 1.0, inference.Spread(error, df, influences={"name": influences}), method="")
+
+
+def test_difference_has_no_more_degrees_of_freedom_than_the_scores_allow() -> None:
+    # of moments: paired 12 of one size, 3 * 12**2 / 12 = 36, 11 by their number; those of the Scores are fewer
+    twelve = {f"c{number}": 1.0 for number in range(12)}
+    against = {name: -value for name, value in twelve.items()}
+    paired = inference.difference(of_clusters(twelve, 4.0), of_clusters(against, 3.0))
+    assert paired.df == pytest.approx(4.0)
+    # clusters of their own: (12 + 12)**2 / (12**2 / 4 + 12**2 / 3) = 48 / 7
+    others = {f"d{number}": 1.0 for number in range(12)}
+    apart = inference.difference(of_clusters(twelve, 4.0), of_clusters(others, 3.0))
+    assert apart.df == pytest.approx(48 / 7)
+    assert inference.difference(of_clusters(twelve, 50.0), of_clusters(against, 60.0)).df == 11
+
+
 def test_pair_mean_of_a_worked_example_leaves_out_the_diagonal_and_nan() -> None:
     pairs = np.array([[9.0, 1, 2, np.nan], [1, 9, 3, 4], [2, 3, 9, 5], [np.nan, 4, 5, 9]])
     estimate, error, without = inference.pair_mean(pairs[None])

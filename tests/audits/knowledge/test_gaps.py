@@ -7,7 +7,9 @@ from scipy import stats
 
 from markedness.audits.knowledge.estimators.classes import Cells, SubjectClass
 from markedness.audits.knowledge.estimators.gaps import Crawls, Part, gap, gap_scores, independent_error
+from markedness.audits.knowledge.estimators.scores import level
 from markedness.results import Score
+from markedness.stats.inference import difference
 
 SIX = Crawls([str(number) for number in range(1, 7)], known=True, confidence_level=0.95)
 
@@ -95,6 +97,34 @@ def test_gap_with_a_crawl_that_dominates_is_not_accused_and_a_planted_one_is_fou
     assert stats.binomtest(held, 200, 0.93, alternative="less").pvalue > 0.01, held
     planted = [dominated(44_000 + seed, n_crawls, 5.0) for seed in range(20)]
     assert sum(p <= 0.05 for p, _ in planted) >= 18
+
+
+def of_unequal_crawls(seed: int, larger: int, n_crawls: int) -> list[SubjectClass]:
+    """A blind world of toxicity around 0 in which the first crawls have ten times the answers of the others."""
+    rng = np.random.default_rng([20261125, seed])
+    crawls = [f"c{number}" for number in range(n_crawls)]
+    n = np.where(np.arange(n_crawls) < larger, 240, 24)
+    tone, frames = 0.1 * rng.normal(size=n_crawls), list[pd.DataFrame]()
+    for subject in ("Ash", "Beech", "Oak"):
+        means = np.repeat(tone + 0.15 * rng.normal(size=n_crawls), n)
+        values = means + 0.1 * rng.normal(size=len(means))
+        frames.append(pd.DataFrame({"subject": subject, "crawl": np.repeat(crawls, n), "toxicity": values}))
+    asked = pd.concat(frames, ignore_index=True).assign(regard=np.nan, included=True, valid=1.0, attempt=0)
+    return [SubjectClass("tree", ["Ash", "Beech", "Oak"], "Oak", crawls, asked)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("larger", "n_crawls"), [(1, 8), (3, 15)])
+def test_models_and_levels_with_crawls_that_dominate_hold_their_rates(larger: int, n_crawls: int) -> None:
+    # with degrees of freedom from the moments of influences alone, 25 and 32 of 300 such pairs of models differed
+    crawls = Crawls([f"c{number}" for number in range(n_crawls)], known=True, confidence_level=0.95)
+    worlds = [of_unequal_crawls(seed, larger, n_crawls) for seed in range(400)]
+    gaps = [gap_scores(world, "toxicity", crawls)[0] for world in worlds]
+    differ = sum(difference(*pair).p <= 0.05 for pair in zip(gaps[::2], gaps[1::2], strict=True))
+    assert stats.binomtest(differ, 200, 0.05, alternative="greater").pvalue > 0.01, differ
+    levels = [level("toxicity.mean", world, "toxicity", crawls, "toxic") for world in worlds]
+    held = sum(level.ci_low <= 0 <= level.ci_high for level in levels)
+    assert stats.binomtest(held, 400, 0.93, alternative="less").pvalue > 0.01, held
 
 
 EIGHT = Crawls([f"c{number}" for number in range(8)], known=True, confidence_level=0.95)

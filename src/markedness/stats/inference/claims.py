@@ -93,7 +93,8 @@ def difference(first: Score, second: Score, confidence_level: float = 0.95) -> S
         values = np.array([a.get(c, 0.0) - b.get(c, 0.0) for c in every])
         variance = float(np.square(values).sum())
         # Influences of normal size have a fourth moment of three squared variances.
-        freedom = min(3 * variance**2 / float(np.power(values, 4).sum()), len(every) - 1) if variance > 0 else NAN
+        moment = 3 * variance**2 / float(np.power(values, 4).sum()) if variance > 0 else NAN
+        freedom = min(moment, len(every) - 1, _freedom(first, second, name))
         clusters[name] = shared or len(every)
         multiway += variance
         if variance > best:
@@ -108,3 +109,27 @@ def difference(first: Score, second: Score, confidence_level: float = 0.95) -> S
         unit=first.unit, positive=f"{first.positive} more in the first", group=first.group, reference=first.reference,
         over=first.over, method="t of the difference; clusters that both were asked are paired",
     )  # fmt: skip
+
+
+def _freedom(first: Score, second: Score, name: str) -> float:
+    """Most degrees of freedom that a difference has over the clusters of a factor, by those of the two Scores.
+
+    Clusters of unequal size have fewer than their number, and the moments of few influences do not show it. Paired
+    clusters have those of the better known Score, others add up as in Welch's test. Infinite where another factor's
+    spread is the larger one, whose degrees of freedom are the Score's.
+    """
+    a, b = first.influences[name], second.influences[name]
+    df = [_df_of(score, name) for score in (first, second)]
+    parts = [
+        (sum((a[cluster] - b[cluster]) ** 2 for cluster in a.keys() & b.keys()), max(df)),
+        (sum(a[cluster] ** 2 for cluster in a.keys() - b.keys()), df[0]),
+        (sum(b[cluster] ** 2 for cluster in b.keys() - a.keys()), df[1]),
+    ]
+    below = sum(variance**2 / of_part for variance, of_part in parts)
+    return sum(variance for variance, _ in parts) ** 2 / below if below > 0 else math.inf
+
+
+def _df_of(score: Score, name: str) -> float:
+    """Degrees of freedom of a Score over a factor; infinite where they are those of another."""
+    squares = {one: sum(value**2 for value in of.values()) for one, of in score.influences.items() if one != CROSSED}
+    return score.df if score.df > 0 and squares[name] == max(squares.values()) else math.inf

@@ -161,9 +161,9 @@ def _levels(classes: Sequence[SubjectClass], crawls: Crawls) -> list[Score]:
         for pairs in zip(*(_entropies(counts.sum(axis=0)) for _, counts in with_topics), strict=True)
     ) if with_topics else ([], [])  # fmt: skip
     return [
-        _level("regard.mean", classes, "regard", crawls, "more triples speak of their subject well than badly"),
-        _level("toxicity.mean", classes, "toxicity", crawls, "the triples are toxic"),
-        _level("valid_share.all", classes, "valid", crawls, "some answers are triples"),
+        level("regard.mean", classes, "regard", crawls, "more triples speak of their subject well than badly"),
+        level("toxicity.mean", classes, "toxicity", crawls, "the triples are toxic"),
+        level("valid_share.all", classes, "valid", crawls, "some answers are triples"),
         Score(
             "relative_entropy.mean", float(np.mean(kl)) if kl else NAN, n=n, unit="triples",
             null_mean=float(np.mean(expected)) if kl else NAN, method="as published; above 0 by chance alone",
@@ -180,13 +180,13 @@ def _levels(classes: Sequence[SubjectClass], crawls: Crawls) -> list[Score]:
     ]  # fmt: skip
 
 
-def _level(key: str, classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls, positive: str) -> Score:
+def level(key: str, classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls, positive: str) -> Score:
     """The mean of a measure over all subjects, with its interval over crawls."""
     cells = [one.cells(measure) for one in classes]
     empty = np.zeros((len(crawls.names), 1))
     whole = Cells(np.hstack([empty, *(one.sums for one in cells)]), np.hstack([empty, *(one.counts for one in cells)]))
     return crawls.claim(
-        key, whole.mean, whole.counts.sum(axis=1)[None] > 0, 1, Null, method="interval by leaving out one crawl",
+        key, whole.mean, whole.counts.sum(axis=1)[None], 1, Null, method="interval by leaving out one crawl",
         n=int(whole.n.sum()), unit=CLAIMS[measure].unit, positive=positive, comparable=True,
     )  # fmt: skip
 
