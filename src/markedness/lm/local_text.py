@@ -25,8 +25,6 @@ from markedness.records import Sampling
 
 NUCLEUS = (256, 8192)
 """Most probable tokens among which the nucleus is looked for first: sorting 262,144 costs more than the model."""
-ROWS_AT_ONCE = 2
-"""Rows whose partition sum is computed together: what fits the processor's cache."""
 TAIL = 8
 """Tokens decoded before the newest ones, beyond the stop text's length, to see a stop that spans tokens."""
 
@@ -67,19 +65,15 @@ def choose(logits: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor,
         (rows,) token ids.
     """
     vocabulary = logits.shape[-1]
-    tokens = logits.argmax(-1)
-    heat = torch.where(temperature == 0, 1.0, temperature)[:, None]
-    log_total = torch.cat(
-        [
-            torch.logsumexp(part.float() / part_heat, dim=-1, keepdim=True)
-            for part, part_heat in zip(logits.split(ROWS_AT_ONCE), heat.split(ROWS_AT_ONCE), strict=True)
-        ]
-    )
     rows = (temperature > 0).nonzero()[:, 0]
+    tokens = logits.argmax(-1) if len(rows) < len(logits) else torch.zeros_like(rows)
+    heat = torch.where(temperature > 0, temperature, 1.0)[:, None]
+    log_total = _log_partition(logits, heat)
     for size in (*NUCLEUS, vocabulary):
         if not len(rows):
             break
-        top, ids = logits[rows].topk(min(size, vocabulary), dim=-1)
+        here = logits if len(rows) == len(logits) else logits[rows]
+        top, ids = here.topk(min(size, vocabulary), dim=-1)
         probabilities = (top.float() / heat[rows] - log_total[rows]).double().exp()
         places, found = _invert(probabilities, top_p[rows], uniform[rows])
         if size >= vocabulary:
@@ -87,6 +81,17 @@ def choose(logits: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor,
         tokens[rows[found]] = ids[found].gather(1, places[found, None])[:, 0]
         rows = rows[~found]
     return tokens
+
+
+def _log_partition(logits: torch.Tensor, heat: torch.Tensor) -> torch.Tensor:
+    """Logarithm of the partition sum of each row, shape (rows, 1): a row at a time stays in the processor's cache."""
+    highest = logits.amax(-1, keepdim=True).float()
+    place = torch.empty_like(logits[0], dtype=torch.float32)
+    sums = [
+        place.copy_(row).sub_(row_highest).div_(row_heat).exp_().sum()
+        for row, row_highest, row_heat in zip(logits, highest, heat, strict=True)
+    ]
+    return highest / heat + torch.stack(sums).log()[:, None]
 
 
 def _invert(
