@@ -98,3 +98,39 @@ def test_every_world_has_the_clusters_and_names_headline_keys() -> None:
     for world in worlds():
         assert set(world.false) | set(world.planted) | set(world.uncovered) <= set(SPEC.headline)
         assert {"cluster", "cluster_reference"} <= set(world.draw(np.random.default_rng(0))["scores"])
+
+
+def blind_traits(seed: int, noisy: str) -> dict[str, Score]:
+    """Traits of a world that treats the guises alike, in which some adjectives vary twice as much as the others."""
+    rng = np.random.default_rng([20261127, seed])
+    model: Model = WORLDS["attributes_differ"].draw.__self__  # type: ignore[attr-defined]
+    features = replace(model, asked=replace(model.asked, occupations=1, occupation_pairs=3)).draw(rng)
+    traits = features["scores"].query("task == 'traits'").copy()
+    rated = features["attributes"].query("task == 'traits'").set_index("attribute")
+    chosen = rated["favorability"] < 0 if noisy == "unfavourable" else rated["percent_1933"].notna()
+    extra = chosen * np.log(10) * 0.26 * rng.normal(size=len(chosen))
+    traits["log_prob"] += traits["attribute"].astype(str).map(extra)
+    (task,) = association_tasks(traits, features["attributes"], Params())
+    return {claim.key: replace(claim, power=None).made(rng) for claim in claims([task])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noisy", ["unfavourable", "stereotypical"])
+def test_adjectives_that_vary_more_than_others_are_no_finding(noisy: str) -> None:
+    # by exchange alone: favorability.covert 58 of 200, agreement.1933 48, strength.covert 29
+    found = [blind_traits(seed, noisy) for seed in range(200)]
+    for key in ("favorability.covert", "agreement.1933", "strength.covert"):
+        accused = sum(one[key].p <= 0.05 for one in found)
+        assert accused <= binom.ppf(0.998, 200, 0.05), (key, accused)
+
+
+def test_texts_that_are_not_matched_have_clusters_in_each_guise() -> None:
+    """43 sources in all, of which three are of the guise: no interval, and the Scores say so."""
+    features = Model(texts=43).draw(np.random.default_rng(4))
+    traits = features["scores"].query("task == 'traits'").copy()
+    traits["cluster"] = "thread " + (traits["pair"].astype("category").cat.codes % 3).astype(str)
+    (task,) = association_tasks(traits, features["attributes"], Params())
+    for claim in claims([task]):
+        made = claim.made(np.random.default_rng(5))
+        assert not made.has_interval, made.key
+        assert "'verb'" in made.caveat, made.key

@@ -154,9 +154,10 @@ def half_sample_spread(
         Of all data.
     estimators
         Sampled factor -> names of its clusters, their sizes (answers), and the estimate from weights of them, 1 where a
-        cluster is in the half-sample and 0 where not.
+        cluster is in the half-sample and 0 where not. Sizes of shape (groups, clusters) count clusters in each group
+        that is compared, and half of each are drawn.
     min_clusters
-        Effective clusters that a factor needs.
+        Effective clusters that a factor needs, in each group.
 
     Returns
     -------
@@ -166,28 +167,33 @@ def half_sample_spread(
         clusters, so that two models can be compared; influences are the main effects of the clusters, scaled to the
         variance.
     """
-    fewest = {name: effective(one[1]) for name, one in estimators.items()}
+    of_groups = {name: np.atleast_2d(np.asarray(one[1], dtype=float)) for name, one in estimators.items()}
+    fewest = {name: min(map(effective, sizes)) for name, sizes in of_groups.items()}
     sampled = {name: one for name, one in estimators.items() if fewest[name] >= min_clusters - 1e-9}
     fixed = tuple(name for name in estimators if name not in sampled)
     variances: list[tuple[float, float]] = []
     influences: dict[str, dict[str, float]] = {}
-    for name, (clusters, sizes, estimator) in sampled.items():
+    for name, (clusters, _, estimator) in sampled.items():
         order = np.argsort(np.asarray(clusters, dtype=object), kind="stable")
         n = len(order)
-        drawn = np.argsort(np.random.default_rng(n).random((HALF_SAMPLES, n)), axis=1) < n // 2
+        group, places = of_groups[name].argmax(axis=0)[order], np.random.default_rng(n).random((HALF_SAMPLES, n))
+        drawn = np.zeros((HALF_SAMPLES, n), dtype=bool)
+        for own in (np.flatnonzero(group == value) for value in np.unique(group)):
+            drawn[:, own] = np.argsort(places[:, own], axis=1) < len(own) // 2
         weights = np.empty((HALF_SAMPLES, n))
         weights[:, order] = drawn
+        kept_of_all = int(drawn[0].sum())
         found = estimator(weights)
         there = np.isfinite(found)
         if there.sum() < HALF_SAMPLES // 2:
             return Spread(fixed=fixed, fewest=fewest)
         squares = np.square(found[there] - estimate)
-        variance = float(squares.mean()) * (n // 2) / (n - n // 2)
+        variance = float(squares.mean()) * kept_of_all / (n - kept_of_all)
         kept = weights[there] - weights[there].mean(axis=0)
         main = kept.T @ (found[there] - found[there].mean())
         scale = math.sqrt(variance / float(np.square(main).sum())) if np.any(np.abs(main) > 1e-12) else 0.0
         influences[name] = dict(zip(map(str, clusters), (scale * main).tolist(), strict=True))
-        variances.append((variance, effective(sizes) - 1))
+        variances.append((variance, fewest[name] - 1))
     total = sum(variance for variance, _ in variances)
     below = sum(variance**2 / df for variance, df in variances)
     counts = {name: len(one[0]) for name, one in sampled.items()}

@@ -42,6 +42,8 @@ class Claim:
     """Whether the score follows ranks, so that leaving out one cluster does not tell its error."""
     sampled: ScoreFunction | None = None
     """The same number as ``score`` in a form whose error over the sampled units is that of a mean."""
+    df: float | None = None
+    """Degrees of freedom of the exchange; by default the attributes less two."""
     power: Callable[[int], float] | None = None
     """Headline Scores -> the smallest effect that the exchange finds, where the sd of its null does not tell it."""
 
@@ -91,7 +93,8 @@ class Claim:
             # Chance explains the estimate, so its error is skewed: the interval is not narrower than chance, +- sd / 2.
             low, high = self.centre - null.sd / 2, self.centre + null.sd / 2
             made = replace(made, ci_low=min(made.ci_low, low), ci_high=max(made.ci_high, high))
-        by_sd = detectable(null.sd, len(task.mean_log_ratio) - 2, 2 / self.tails * ALPHA / FAMILY)
+        df = len(task.mean_log_ratio) - 2 if self.df is None else self.df
+        by_sd = detectable(null.sd, df, 2 / self.tails * ALPHA / FAMILY)
         by_null = self.power(FAMILY) if self.power else by_sd
         caveat = f"{made.caveat} {self.against_interval(made)}".strip()
         return replace(made, detectable=float(np.fmax(by_null, made.detectable)), caveat=caveat)
@@ -107,7 +110,7 @@ def claims(tasks: Sequence[AssociationTask]) -> Iterator[Claim]:
                     f"strength.{item}", task, task.strength, partial(nulls.strength_null, task),
                     "makes stereotypical attributes more likely",
                     "which attributes are stereotypical exchanged among all and among those of like favourability",
-                    factors=sampled, negative="makes stereotypical attributes less likely",
+                    factors=sampled, negative="makes stereotypical attributes less likely", df=nulls.strength_df(task),
                 )  # fmt: skip
             if (ratings := task.rating("favorability")).notna().any():
                 yield Claim(

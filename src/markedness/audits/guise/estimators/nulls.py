@@ -46,13 +46,58 @@ def _strength_null(log_ratio: Floats, exchange: Exchange, rng: np.random.Generat
             return mean(top / count - (filled.sum(axis=0) - top) / (there.sum(axis=0) - count), -1)
 
     observed = float(strength(exchange.labels[None, :])[0])
-    return exchange_test(
+    found = exchange_test(
         observed, lambda n: strength(exchange.draw(n, rng)), draws_needed(family), smallest_p=exchange.smallest_p
+    )
+    return replace(found, p=max(found.p, _studentised(mean(log_ratio), exchange, rng, family).p))
+
+
+def _studentised(values: Floats, exchange: Exchange, rng: np.random.Generator, family: int, tails: int = 2) -> Null:
+    """The exchange of labels by `welch`: labels whose attributes vary more are no finding.
+
+    To exchange labels alone takes all attributes to vary alike; studentised it holds where they do not (Janssen 1997,
+    Statistics & Probability Letters 36(1):9-21).
+    """
+    return exchange_test(
+        float(welch(values, exchange.labels[None, :])[0]),
+        lambda n: welch(values, exchange.draw(n, rng)),
+        draws_needed(family),
+        two_sided=tails == 2,
+        smallest_p=exchange.smallest_p,
     )
 
 
+def welch(values: Floats, labels: Codes) -> Floats:
+    """Welch's t of the attributes with label 1 against those with 0, shape (draws,); 0 where neither varies.
+
+    ``values``: shape (attributes,) or (draws, attributes); ``labels``: (draws, attributes).
+    """
+    moments = []
+    for chosen in (labels.astype(float), 1.0 - labels):
+        n = chosen.sum(axis=1)
+        total, squares = ((chosen * powers).sum(axis=1) for powers in (values, np.square(values)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            moments.append((total / n, np.maximum(squares - total**2 / n, 0.0) / (n - 1) / n))
+    (first, own), (second, others) = moments
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.nan_to_num((first - second) / np.sqrt(own + others), posinf=0.0, neginf=0.0))
+
+
+def strength_df(task: AssociationTask) -> float:
+    """Degrees of freedom by which the sd of the exchange gives the smallest effect of `strength_null`.
+
+    Two more than the fewer attributes, stereotypical or not: with 5 of 37 that gives 4.9 sd at the corrected level,
+    which was found in 84 % of 120 draws (5.0 sd), with 10 of 37 4.3 (68 % at 4.0, 86 % at 4.5).
+    """
+    labels = task.stereotypical[np.isfinite(mean(task.log_ratio))]
+    return float(min(len(labels) - 2, min(labels.sum(), (~labels).sum()) + 2))
+
+
 def agreement_null(task: AssociationTask, year: str, rng: np.random.Generator, family: int) -> Null:
-    """The names of the attributes are exchanged, the same in all prompts; one-sided: agreement beyond chance."""
+    """The names of the attributes are exchanged, the same in all prompts; one-sided: agreement beyond chance.
+
+    p is at least that of Welch's t of the ranks: attributes that vary more come first and last.
+    """
     scored = np.isfinite(mean(task.log_ratio))
     names = [name for name, there in zip(task.attributes, scored, strict=True) if there]
     log_ratio = task.log_ratio[:, scored]
@@ -65,13 +110,15 @@ def agreement_null(task: AssociationTask, year: str, rng: np.random.Generator, f
         return mean([agreement_of_ranks(row[places]) for row in ranked])
 
     observed = float(agreement(exchange.labels[None, :])[0])
-    return exchange_test(
+    found = exchange_test(
         observed,
         lambda n: agreement(exchange.draw(n, rng)),
         draws_needed(family),
         two_sided=False,
         smallest_p=exchange.smallest_p,
     )
+    named = Exchange.of(np.isin(names, human))
+    return replace(found, p=max(found.p, _studentised(-ranked.mean(axis=0), named, rng, family, tails=1).p))
 
 
 def agreement_detectable(task: AssociationTask, year: str, family: int, n: int = 2000) -> float:
@@ -79,10 +126,10 @@ def agreement_detectable(task: AssociationTask, year: str, family: int, n: int =
 
     The power of the rank test itself, for agreement is skewed and its standard deviation does not tell it: ``n`` times
     the human names go to attributes at random, and these are raised alike in all prompts. The rise is the smallest with
-    which agreement is beyond the quantile of agreement with other random names, of the same raised attributes, in
-    `POWER` of the draws; the result is its mean there minus that without a rise. What the human attributes have in
-    common in the data is taken out first. Draws are the same in every call. NaN where nothing is scored or no rise is
-    found so often.
+    which agreement, and `welch` of the ranks, is beyond the quantile of that with other random names, of the same
+    raised attributes, in `POWER` of the draws; the result is its mean there minus that without a rise. What the human
+    attributes have in common in the data is taken out first. Draws are the same in every call. NaN where nothing is
+    scored or no rise is found so often.
     """
     scored = np.isfinite(mean(task.log_ratio))
     names = [name for name, there in zip(task.attributes, scored, strict=True) if there]
@@ -101,13 +148,21 @@ def agreement_detectable(task: AssociationTask, year: str, family: int, n: int =
         """Share of draws beyond the quantile, and mean agreement."""
         moved = np.zeros((n, len(names)))
         np.put_along_axis(moved, raised, rise, axis=1)
-        agreement, chance = np.zeros(n), np.zeros(n)
+        agreement, chance, mean_ranks = np.zeros(n), np.zeros(n), np.zeros(moved.shape)
         for row in values:
             all_ranks = ranks(moved + row, names)
+            mean_ranks += all_ranks / len(values)
             agreement += agreement_of_ranks(np.take_along_axis(all_ranks, raised, axis=1)) / len(values)
             chance += agreement_of_ranks(np.take_along_axis(all_ranks, others, axis=1)) / len(values)
-        bound = np.quantile(chance, 1 - ALPHA / max(1, family), method="higher")
-        return float((agreement > bound).mean()), float(agreement.mean())
+        labels = np.zeros((2, *moved.shape), dtype=np.intp)
+        for of_names, chosen in zip(labels, (raised, others), strict=True):
+            np.put_along_axis(of_names, chosen, 1, axis=1)
+        t, by_chance = (welch(-mean_ranks, of_names) for of_names in labels)
+        beyond = [
+            found > np.quantile(drawn, 1 - ALPHA / max(1, family), method="higher")
+            for found, drawn in ((agreement, chance), (t, by_chance))
+        ]
+        return float(np.logical_and(*beyond).mean()), float(agreement.mean())
 
     low, high = 0.0, 2 * float(np.nanmax(values) - np.nanmin(values))
     if found(high)[0] < POWER:
@@ -119,7 +174,11 @@ def agreement_detectable(task: AssociationTask, year: str, family: int, n: int =
 
 
 def favorability_null(task: AssociationTask, rng: np.random.Generator, family: int) -> Null:
-    """Ratings are exchanged among the attributes; what is compared is the distance from the mean rating."""
+    """Ratings are exchanged among the attributes; what is compared is the distance from the mean rating.
+
+    p is at least that of the distance from what the reference brings to mind, weighted alike: where the unfavourable
+    attributes vary more than others, they come first after either guise.
+    """
     ratings = task.rating("favorability").to_numpy(dtype=float)
     values = mean(task.log_ratio)
     used = np.isfinite(ratings) & np.isfinite(values)
@@ -135,9 +194,24 @@ def favorability_null(task: AssociationTask, rng: np.random.Generator, family: i
         return np.column_stack([favorability - f.mean(), favorability])
 
     observed = float(both(exchange.labels[None, :])[0, 0])
-    return exchange_test(
+    found = exchange_test(
         observed, lambda n: both(exchange.draw(n, rng)), draws_needed(family), smallest_p=exchange.smallest_p
     )
+    worst = np.argsort(q, kind="stable")[: task.params.top]
+    if (q[worst] >= 0).any():
+        return found
+
+    def than_reference(order: Codes) -> Floats:
+        ordered = f[order]
+        return np.asarray(ordered[:, best] @ weights / weights.sum() - ordered[:, worst] @ q[worst] / q[worst].sum())
+
+    of_both = exchange_test(
+        float(than_reference(exchange.labels[None, :])[0]),
+        lambda n: than_reference(exchange.draw(n, rng)),
+        draws_needed(family),
+        smallest_p=exchange.smallest_p,
+    )
+    return replace(found, p=max(found.p, of_both.p))
 
 
 def slope_null(task: AssociationTask, rng: np.random.Generator, family: int) -> Null:

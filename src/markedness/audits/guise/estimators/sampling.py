@@ -48,6 +48,16 @@ class Sample:
     def _sides(self) -> list[list[_Side]]:
         return [_sides(one) for one in self.sets]
 
+    @cached_property
+    def _groups(self) -> Codes:
+        """Group of each side: each guise of texts that are not matched has clusters and a spread of its own."""
+        labels = [
+            "matched" if one.matched else f"{number} {side}"
+            for number, (one, sides) in enumerate(zip(self.sets, self._sides, strict=True))
+            for side in range(len(sides))
+        ]
+        return np.unique(labels, return_inverse=True)[1].astype(np.intp)
+
     def spread(self, score: ScoreFunction, *factors: str) -> Spread:
         """Sampling error of a score over these factors; words for the groups are fixed."""
         if VERB in factors and self.missing_column:
@@ -62,7 +72,8 @@ class Sample:
         if all(side.names is not None for side in sides):
             coded[VERB] = np.concatenate([side.names for side in sides if side.names is not None])
         known: Mapping[str, Codes | Names] = {name: coded[name] for name in factors if name in coded}
-        return spread(self.without(score), known) if len(places) else Spread()
+        groups = np.repeat(self._groups, [len(side.places) for side in sides])
+        return spread(self.without(score), known, groups) if len(places) else Spread()
 
     def half_sample_spread(self, score: ScoreFunction, estimate: float, *factors: str) -> Spread:
         """Sampling error of a score that jumps, over verbs and prompts; see the engine."""
@@ -82,7 +93,7 @@ class Sample:
         return half_sample_spread(estimate, estimators)
 
     def _weighted_verbs(self, score: ScoreFunction) -> tuple[list[str], Floats, Estimator]:
-        """Names and sizes of the verbs or source texts, and the score from weights of them."""
+        """Names of the verbs or source texts, their sizes in each group, and the score from weights of them."""
         sides = [side for of_set in self._sides for side in of_set]
         names = np.concatenate([side.names for side in sides if side.names is not None]).astype(str)
         clusters, codes = np.unique(names, return_inverse=True)
@@ -105,7 +116,9 @@ class Sample:
             ]
             return score(mean_over_sets(self.sets, ratios))
 
-        return [str(name) for name in clusters], np.bincount(codes, minlength=n).astype(float), of_verbs
+        group = np.repeat(self._groups, [len(side.values) for side in sides])
+        sizes = np.bincount(group * n + codes, minlength=(group.max(initial=0) + 1) * n).reshape(-1, n)
+        return [str(name) for name in clusters], sizes.astype(float), of_verbs
 
     def without(self, score: ScoreFunction) -> LeaveOut:
         """The score without each cluster of cells."""

@@ -115,7 +115,7 @@ def _contrast(part: pd.DataFrame, side: pd.Series, crawls: Crawls) -> dict[str, 
         for found in (by_cell.sum(), by_cell.count())
     )
     compared = Part(Cells(sums, counts), [0], 1)
-    score = crawls.claim("augmentation.class", gap([compared]), counts.T > 0, 1)
+    score = crawls.claim("augmentation.class", gap([compared]), counts.T, 1)
     mean_with, mean_without = compared.cells.means()[0]
     u, p_published = published_rank_test(part["toxicity"], side)
     return {

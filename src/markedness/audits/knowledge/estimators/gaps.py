@@ -78,12 +78,7 @@ CLAIMS: Mapping[Measure, Claim] = {
 
 
 _OVER_CRAWLS = "t over crawls, leaving out one crawl at a time"
-_METHOD: Mapping[Measure, str] = {
-    "toxicity": _OVER_CRAWLS,
-    **dict.fromkeys(
-        ("regard", "valid", *SCORED.values()), f"{_OVER_CRAWLS}; a spread of at least that of independent answers"
-    ),
-}
+_METHOD = f"{_OVER_CRAWLS}; a spread of at least that of independent answers"
 
 
 @dataclass(frozen=True)
@@ -253,10 +248,10 @@ def gap_scores(classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls
         there = np.array([row for part in compared for row in part.there]).reshape(-1, len(crawls.names))
         about |= {"n": sum(part.n for part in compared), "unit": wording.unit, "comparable": True}
         about["over"] = named_contrasts(pair for part in compared for pair in part.contrasts)
-        # Of answers of two or three values a group may lack the rare one in all crawls by luck.
-        at_least = (0.0, 1.0) if measure == "toxicity" else independent_error(compared)
+        # A group may lack a rare value, an insult too, in all crawls by luck.
+        at_least = independent_error(compared)
         made = crawls.claim(
-            f"{wording.key}.{item}", gap(compared), there, family, at_least=at_least, method=_METHOD[measure], **about
+            f"{wording.key}.{item}", gap(compared), there, family, at_least=at_least, method=_METHOD, **about
         )
         # The error of a rare share grows with the share: what would have been found is not known, see docs/sizes.md.
         return made if measure in ("regard", "toxicity") else replace(made, detectable=NAN)

@@ -96,7 +96,7 @@ def _means(one: SubjectClass, measure: Measure, crawls: Crawls, name: str) -> di
     made = []
     for place in range(len(one.subjects)):
         alone = Cells(cells.sums[:, [place]], cells.counts[:, [place]])
-        made.append(crawls.claim(name, alone.mean, alone.counts.T > 0, 1, Null))
+        made.append(crawls.claim(name, alone.mean, alone.counts.T, 1, Null))
     answered = one.rows.groupby("subject").size().reindex(one.subjects, fill_value=0).to_numpy()
     return {
         name: np.array([score.estimate for score in made]), "ci_low": np.array([score.ci_low for score in made]),
