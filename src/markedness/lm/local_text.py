@@ -4,11 +4,10 @@ transformers' ``generate`` draws a whole batch from one generator, so a text wou
 also computes finished rows to the end. Here every draw brings its uniforms, equal prompts are read once, and finished
 rows leave the batch.
 
-Rounding depends on the shape of a batch. In float64 that does not reach the text in practice; in float32 seldom: 3 of
-2,000 texts of 80 tokens of a small model with random weights were others in batches of 64 than of 8. In bfloat16, twice
-as fast, it does: the same run gives the same texts, but a draw that comes into a batch of another size (another
-batch_size, a run resumed after a kill) gives another text of the same distribution. ``dtype_text: float32`` where that
-matters, float64 where not one text may differ.
+Rounding depends on the shape of a batch. In float64 that does not reach the text in practice, in float32 seldom
+(``benchmarks/generation.py`` prints the share of equal texts). In bfloat16 it does: the same run gives the same texts,
+but a draw that comes into a batch of another size (another batch_size, a run resumed after a kill) gives another text
+of the same distribution. ``dtype_text: float32`` where that matters, float64 where not one text may differ.
 """
 
 from __future__ import annotations
@@ -66,6 +65,8 @@ def choose(logits: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor,
     """
     vocabulary = logits.shape[-1]
     rows = (temperature > 0).nonzero()[:, 0]
+    if not len(rows):
+        return logits.argmax(-1)
     tokens = logits.argmax(-1) if len(rows) < len(logits) else torch.zeros_like(rows)
     heat = torch.where(temperature > 0, temperature, 1.0)[:, None]
     log_total = _log_partition(logits, heat)

@@ -1,8 +1,7 @@
 """Linear layers of a model on the processor, their weights in the order in which oneDNN multiplies.
 
-PyTorch multiplies float32 matrices with MKL and brings bfloat16 weights into oneDNN's order at every call. Packed once,
-the output layer of a vocabulary of 262,144 answers 8 rows in a third of the time and 64 rows in half
-(``benchmarks/generation.py``). The products are the same up to rounding.
+PyTorch multiplies float32 matrices with MKL and brings bfloat16 weights into oneDNN's order at every call; here it is
+done once. The products are the same up to rounding.
 
 The operators are those that PyTorch's own compiler writes for frozen models. They are no part of its documented
 interface, so that they are used only where they are found and give what the layer gave before.

@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from markedness.audits.guise import SPEC
 from markedness.audits.guise.estimators.claims import claims
+from markedness.audits.guise.estimators.nulls import strength_null
 from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.scores import scores
 from markedness.audits.guise.estimators.stereotypes import association_tasks
@@ -122,6 +123,19 @@ def test_adjectives_that_vary_more_than_others_are_no_finding(noisy: str) -> Non
     for key in ("favorability.covert", "agreement.1933", "strength.covert"):
         accused = sum(one[key].p <= 0.05 for one in found)
         assert accused <= binom.ppf(0.998, 200, 0.05), (key, accused)
+
+
+def test_one_stereotypical_adjective_tells_nothing_of_how_they_vary_and_is_tested_by_exchange() -> None:
+    """Raised beyond the 36 others: p is one of 37 places, two-sided, and the strength of no spread of its own."""
+    features = WORLDS["attributes_differ"].draw(np.random.default_rng(6))
+    attributes = features["attributes"].copy()
+    attributes.loc[attributes["percent_1933"].lt(attributes["percent_1933"].max()), "percent_1933"] = np.nan
+    traits = features["scores"].query("task == 'traits'").copy()
+    only = attributes.query("task == 'traits' and percent_1933.notna()")["attribute"].item()
+    traits["log_prob"] += 5.0 * traits["attribute"].eq(only)
+    (task,) = association_tasks(traits, attributes, Params())
+    null = strength_null(task, np.random.default_rng(7), 1)
+    assert null.p < 0.15
 
 
 def test_texts_that_are_not_matched_have_clusters_in_each_guise() -> None:

@@ -119,7 +119,7 @@ def of_unequal_crawls(seed: int, larger: int, n_crawls: int) -> list[SubjectClas
 @pytest.mark.slow
 @pytest.mark.parametrize(("larger", "n_crawls"), [(1, 8), (3, 15)])
 def test_models_and_levels_with_crawls_that_dominate_hold_their_rates(larger: int, n_crawls: int) -> None:
-    # five tests of a world, each at .002; with degrees of freedom from the moments of influences alone, 25 and 32 of
+    # four tests of a world, each at .002; with degrees of freedom from the moments of influences alone, 25 and 32 of
     # 300 such pairs of models differed
     crawls = Crawls([f"c{number}" for number in range(n_crawls)], known=True, confidence_level=0.95)
     worlds = [of_unequal_crawls(seed, larger, n_crawls) for seed in range(400)]
@@ -127,7 +127,7 @@ def test_models_and_levels_with_crawls_that_dominate_hold_their_rates(larger: in
     differ = sum(difference(*pair).p <= 0.05 for pair in zip(gaps[::2], gaps[1::2], strict=True))
     assert stats.binomtest(differ, 200, 0.05, alternative="greater").pvalue > 0.002, differ
     levels = [level("toxicity.mean", world, "toxicity", crawls, "toxic") for world in worlds]
-    held = sum(level.ci_low <= 0 <= level.ci_high for level in levels)
+    held = sum(one.ci_low <= 0 <= one.ci_high for one in levels)
     assert stats.binomtest(held, 400, 0.93, alternative="less").pvalue > 0.002, held
     tables = [toxicity_table(world[0], crawls) for world in worlds]
     of_ash = sum(bool((table["ci_low"].iloc[0] <= 0) & (table["ci_high"].iloc[0] >= 0)) for table in tables)
@@ -148,6 +148,7 @@ def insults(seed: int) -> Score:
     return gap_scores([SubjectClass("nation", subjects, subjects[0], SIX.names, asked)], "toxicity", SIX)[0]
 
 
+@pytest.mark.slow
 def test_gap_of_rare_insults_with_one_reference_is_not_accused() -> None:
     # a reference without an insult in six crawls has no spread of its own: 27 and 28 % of 900 such worlds had p <= .05
     found = [insults(seed) for seed in range(200)]

@@ -12,7 +12,16 @@ import numpy as np
 from markedness.audits.guise.estimators.agreement import agreement_of_ranks, ranks
 from markedness.audits.guise.estimators.stereotypes import AssociationTask
 from markedness.audits.guise.estimators.text_sets import Floats, mean
-from markedness.stats.inference import ALPHA, POWER, Codes, Exchange, Null, draws_needed, exchange_test
+from markedness.stats.inference import (
+    ALPHA,
+    POWER,
+    Codes,
+    Exchange,
+    Null,
+    draws_needed,
+    exchange_test,
+    studentised,
+)
 
 
 def strength_null(task: AssociationTask, rng: np.random.Generator, family: int) -> Null:
@@ -32,7 +41,7 @@ def strength_null(task: AssociationTask, rng: np.random.Generator, family: int) 
     slope = float(centred @ np.where(rated, values - values[rated].mean(), 0.0) / (centred @ centred))
     strata = np.where(rated, np.sign(favorability) >= 0, 2)
     second = _strength_null(log_ratio - slope * centred, Exchange.of(labels, strata), rng, family)
-    return replace(first, p=max(first.p, second.p), smallest_p=max(first.smallest_p, second.smallest_p))
+    return _stricter(first, second)
 
 
 def _strength_null(log_ratio: Floats, exchange: Exchange, rng: np.random.Generator, family: int) -> Null:
@@ -49,38 +58,46 @@ def _strength_null(log_ratio: Floats, exchange: Exchange, rng: np.random.Generat
     found = exchange_test(
         observed, lambda n: strength(exchange.draw(n, rng)), draws_needed(family), smallest_p=exchange.smallest_p
     )
-    return replace(found, p=max(found.p, _studentised(mean(log_ratio), exchange, rng, family).p))
+    return _by_welch(found, mean(log_ratio), exchange, rng, family)
 
 
-def _studentised(values: Floats, exchange: Exchange, rng: np.random.Generator, family: int, tails: int = 2) -> Null:
-    """The exchange of labels by `welch`: labels whose attributes vary more are no finding.
+def _by_welch(
+    found: Null, values: Floats, exchange: Exchange, rng: np.random.Generator, family: int, tails: int = 2
+) -> Null:
+    """The test of an exchange of labels, p at least that of the exchange by `welch`.
 
-    To exchange labels alone takes all attributes to vary alike; studentised it holds where they do not (Janssen 1997,
-    Statistics & Probability Letters 36(1):9-21).
+    To exchange labels alone takes all attributes to vary alike; studentised it holds where they do not. With fewer than
+    two attributes on a side nothing tells how they vary, and the exchange alone stands.
     """
-    return exchange_test(
+    if min(exchange.labels.sum(), (1 - exchange.labels).sum()) < 2:
+        return found
+    studentised_test = exchange_test(
         float(welch(values, exchange.labels[None, :])[0]),
         lambda n: welch(values, exchange.draw(n, rng)),
         draws_needed(family),
         two_sided=tails == 2,
         smallest_p=exchange.smallest_p,
     )
+    return _stricter(found, studentised_test)
+
+
+def _stricter(first: Null, second: Null) -> Null:
+    """The first test, with the larger p of the two."""
+    return replace(first, p=max(first.p, second.p), smallest_p=max(first.smallest_p, second.smallest_p))
 
 
 def welch(values: Floats, labels: Codes) -> Floats:
-    """Welch's t of the attributes with label 1 against those with 0, shape (draws,); 0 where neither varies.
+    """Welch's t of the attributes with label 1 against those with 0, shape (draws,).
 
-    ``values``: shape (attributes,) or (draws, attributes); ``labels``: (draws, attributes).
+    ``values``: shape (attributes,) or (draws, attributes); ``labels``: (draws, attributes), at least two of each.
     """
     moments = []
     for chosen in (labels.astype(float), 1.0 - labels):
         n = chosen.sum(axis=1)
         total, squares = ((chosen * powers).sum(axis=1) for powers in (values, np.square(values)))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            moments.append((total / n, np.maximum(squares - total**2 / n, 0.0) / (n - 1) / n))
+        moments.append((total / n, np.maximum(squares - total**2 / n, 0.0) / (n - 1) / n))
     (first, own), (second, others) = moments
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.nan_to_num((first - second) / np.sqrt(own + others), posinf=0.0, neginf=0.0))
+    return studentised(first - second, np.sqrt(own + others))
 
 
 def strength_df(task: AssociationTask) -> float:
@@ -118,7 +135,7 @@ def agreement_null(task: AssociationTask, year: str, rng: np.random.Generator, f
         smallest_p=exchange.smallest_p,
     )
     named = Exchange.of(np.isin(names, human))
-    return replace(found, p=max(found.p, _studentised(-ranked.mean(axis=0), named, rng, family, tails=1).p))
+    return _by_welch(found, -ranked.mean(axis=0), named, rng, family, tails=1)
 
 
 def agreement_detectable(task: AssociationTask, year: str, family: int, n: int = 2000) -> float:
@@ -143,6 +160,9 @@ def agreement_detectable(task: AssociationTask, year: str, family: int, n: int =
         values[:, side] -= mean(mean(values[:, side]))
     rng, every = np.random.default_rng(0), Exchange.of(np.arange(len(names)))
     raised, others = (every.draw(n, rng)[:, : len(human)] for _ in range(2))
+    labels = np.zeros((2, n, len(names)), dtype=np.intp)
+    for of_names, chosen in zip(labels, (raised, others), strict=True):
+        np.put_along_axis(of_names, chosen, 1, axis=1)
 
     def found(rise: float) -> tuple[float, float]:
         """Share of draws beyond the quantile, and mean agreement."""
@@ -154,15 +174,12 @@ def agreement_detectable(task: AssociationTask, year: str, family: int, n: int =
             mean_ranks += all_ranks / len(values)
             agreement += agreement_of_ranks(np.take_along_axis(all_ranks, raised, axis=1)) / len(values)
             chance += agreement_of_ranks(np.take_along_axis(all_ranks, others, axis=1)) / len(values)
-        labels = np.zeros((2, *moved.shape), dtype=np.intp)
-        for of_names, chosen in zip(labels, (raised, others), strict=True):
-            np.put_along_axis(of_names, chosen, 1, axis=1)
-        t, by_chance = (welch(-mean_ranks, of_names) for of_names in labels)
-        beyond = [
-            found > np.quantile(drawn, 1 - ALPHA / max(1, family), method="higher")
-            for found, drawn in ((agreement, chance), (t, by_chance))
-        ]
-        return float(np.logical_and(*beyond).mean()), float(agreement.mean())
+        tests = [(agreement, chance)]
+        if 2 <= len(human) <= len(names) - 2:
+            tests.append((welch(-mean_ranks, labels[0]), welch(-mean_ranks, labels[1])))
+        level = 1 - ALPHA / max(1, family)
+        beyond = [reached > np.quantile(drawn, level, method="higher") for reached, drawn in tests]
+        return float(np.all(beyond, axis=0).mean()), float(agreement.mean())
 
     low, high = 0.0, 2 * float(np.nanmax(values) - np.nanmin(values))
     if found(high)[0] < POWER:
@@ -177,7 +194,8 @@ def favorability_null(task: AssociationTask, rng: np.random.Generator, family: i
     """Ratings are exchanged among the attributes; what is compared is the distance from the mean rating.
 
     p is at least that of the distance from what the reference brings to mind, weighted alike: where the unfavourable
-    attributes vary more than others, they come first after either guise.
+    attributes vary more than others, they come first after either guise. Where the reference makes too few attributes
+    more likely, there is no such distance, and the exchange alone stands.
     """
     ratings = task.rating("favorability").to_numpy(dtype=float)
     values = mean(task.log_ratio)
@@ -211,7 +229,7 @@ def favorability_null(task: AssociationTask, rng: np.random.Generator, family: i
         draws_needed(family),
         smallest_p=exchange.smallest_p,
     )
-    return replace(found, p=max(found.p, of_both.p))
+    return _stricter(found, of_both)
 
 
 def slope_null(task: AssociationTask, rng: np.random.Generator, family: int) -> Null:
