@@ -443,3 +443,13 @@ def test_claim_of_nothing_says_so_and_not_how_it_would_have_been_tested() -> Non
     made = inference.claim("dialect_gap.positive", math.nan, method="t over pairs of texts", positive="gaps differ")
     said = "Not measured whether gaps differ: there is nothing in the data to estimate it from."
     assert verdict(made).sentence == said and made.method == "t over pairs of texts"
+
+
+def test_max_t_holds_where_few_draws_have_a_rare_value() -> None:
+    # Each of 300 statistics is far out with chance 1 in 200: 60 draws may not have it, and then its own sd is small.
+    rng = np.random.default_rng(20261125)
+    found = 0
+    for _ in range(200):
+        values = rng.normal(0, 0.1, (61, 300)) + 5.0 * (rng.random((61, 300)) < 0.005)
+        found += bool((inference.max_t(values[0], values[1:]) <= 0.05).any())
+    assert found <= 20

@@ -14,7 +14,7 @@ Westfall & Young 1993, Resampling-based multiple testing (max-T); Chung & Romano
 
 from __future__ import annotations
 
-from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut
+from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut, crossing
 from markedness.stats.inference.claims import claim, difference
 from markedness.stats.inference.contrasts import (
     Contrast,
@@ -87,6 +87,7 @@ __all__ = [
     "claim",
     "contrast_score",
     "count_detectable",
+    "crossing",
     "detectable",
     "difference",
     "draws_needed",

@@ -15,10 +15,15 @@ Estimator = Callable[[Floats], Floats]
 LeaveOut = Callable[[Codes, int], Floats]
 
 
-def factorized(values: ArrayLike | Sequence[tuple[int, ...]]) -> tuple[Codes, Sequence[object]]:
+def factorized(values: ArrayLike) -> tuple[Codes, Sequence[object]]:
     """Code of each value, from 0 in the order in which they appear, and the value of each code."""
-    if isinstance(values, list) and values and isinstance(values[0], tuple):
-        codes, index = pd.MultiIndex.from_tuples(values).factorize()
-        return codes.astype(np.intp), list(index)
     codes, labels = pd.factorize(np.asarray(values), use_na_sentinel=False)
     return codes.astype(np.intp), list(labels)
+
+
+def crossing(*factors: ArrayLike) -> Codes:
+    """Code of each crossing of the values of one or more factors, from 0 in the order in which they appear."""
+    codes, *others = (factorized(values)[0] for values in factors)
+    for other in others:
+        codes = factorized(codes * (other.max(initial=0) + 1) + other)[0]
+    return codes

@@ -87,7 +87,7 @@ def pooled_p(observed: ArrayLike, draws: ArrayLike) -> Floats:
     scaled draws are taken to have one distribution.
     """
     values, null = np.asarray(observed, dtype=float), np.asarray(draws, dtype=float)
-    sd = np.sqrt(np.square(null).mean(axis=0))
+    sd = _permutation_sd(values, null)
     usable = np.isfinite(values) & np.isfinite(sd) & (sd > 1e-12)
     p = np.full(values.shape, np.nan)
     if usable.any():
@@ -95,6 +95,12 @@ def pooled_p(observed: ArrayLike, draws: ArrayLike) -> Floats:
         below = np.searchsorted(pooled, np.abs(values[usable]) / sd[usable] - 1e-10, side="left")
         p[usable] = (1 + len(pooled) - below) / (1 + len(pooled))
     return p
+
+
+def _permutation_sd(observed: Floats, draws: Floats) -> Floats:
+    """Of draws and observed value together, without which rare values exceed all draws; 0 where draws do not vary."""
+    squares = np.square(draws).sum(axis=0)
+    return np.asarray(np.where(squares > 0, np.sqrt((squares + np.square(observed)) / (len(draws) + 1)), 0.0))
 
 
 def max_t(observed: ArrayLike, draws: ArrayLike) -> Floats:
@@ -111,10 +117,11 @@ def max_t(observed: ArrayLike, draws: ArrayLike) -> Floats:
     -------
     float array, shape (k,)
         (1 + #{max over j of abs(draw_j) / sd_j >= abs(observed_k) / sd_k}) / (1 + n): corrected over all k. NaN where
-        the observed value is NaN or its draws do not vary.
+        the observed value is NaN or its draws do not vary. sd_j is of the draws and the observed value together, so
+        that these are exchangeable.
     """
     values, null = np.asarray(observed, dtype=float), np.asarray(draws, dtype=float)
-    sd = np.sqrt(np.square(null).mean(axis=0))
+    sd = _permutation_sd(values, null)
     usable = np.isfinite(values) & np.isfinite(sd) & (sd > 1e-12)
     p = np.full(values.shape, np.nan)
     if not usable.any():

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from markedness.results import NAN
-from markedness.stats.inference.arrays import Codes, Floats, factorized
+from markedness.stats.inference.arrays import Codes, Floats, crossing
 from markedness.stats.inference.power import ALPHA, POWER
 
 
@@ -28,10 +28,7 @@ class Exchange:
     def of(cls, labels: ArrayLike, *blocks: ArrayLike) -> Exchange:
         """From labels of any type, exchanged within the crossing of ``blocks``; labels are sorted."""
         codes = pd.factorize(np.asarray(labels), sort=True)[0].astype(np.intp)
-        if not blocks:
-            return cls(codes, np.zeros(len(codes), dtype=np.intp))
-        crossed = list(zip(*(np.asarray(block).tolist() for block in blocks), strict=True))
-        return cls(codes, factorized(crossed)[0] if crossed else np.zeros(0, dtype=np.intp))
+        return cls(codes, crossing(*blocks) if blocks else np.zeros(len(codes), dtype=np.intp))
 
     def draw(self, n: int, rng: np.random.Generator) -> Codes:
         """Exchanged labels, shape (n, units)."""

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from markedness.results import NAN
-from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut, factorized
+from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut, crossing, factorized
 from markedness.stats.inference.power import ALPHA, POWER, detectable
 
 MIN_CLUSTERS = 6
@@ -170,8 +170,7 @@ def spread(
     }
     enough = {name: n >= min_clusters - 1e-9 for name, n in fewest.items()}
     layers = of_axes if strata is None else [*of_axes, factorized(strata)[0]]
-    crossing = list(zip(*(layer.tolist() for layer in layers), strict=True))
-    cell = layers[0] if len(layers) == 1 else factorized(crossing)[0]
+    cell = crossing(*layers)
     group = of_axes[0]
     fixed = tuple(name for name in coded if not enough[name])
     sampled = {name: value for name, value in coded.items() if enough[name]}
