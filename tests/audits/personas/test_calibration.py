@@ -15,6 +15,7 @@ from markedness.audits.personas.estimators.scores import scores
 from markedness.audits.personas.evaluate import Params, evaluate
 from markedness.audits.personas.worlds import worlds
 from markedness.results import Score
+from markedness.stats.inference import difference
 
 WORLDS = {world.name: world for world in worlds()}
 FEW = Params(n_permutations=99, n_resamples=99)
@@ -30,7 +31,7 @@ def runs(name: str, n: int) -> list[dict[str, Score]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "n"), [("few", 60), ("copies", 30)])
+@pytest.mark.parametrize(("name", "n"), [("few", 60), ("copies", 30), ("marked_are_fewer", 30)])
 def test_scores_of_worlds_without_effect_are_found_in_five_percent(name: str, n: int) -> None:
     found = runs(name, n)
     most = int(stats.binom.isf(0.001, n, 0.05))
@@ -40,6 +41,21 @@ def test_scores_of_worlds_without_effect_are_found_in_five_percent(name: str, n:
         truth = float(np.mean([one[key].estimate for one in found]))
         outside = sum(not one[key].ci_low <= truth <= one[key].ci_high for one in found)
         assert outside <= int(stats.binom.isf(0.001, n, 0.07)), key
+
+
+@pytest.mark.slow
+def test_shorter_and_fewer_texts_are_not_taken_for_other_words_or_more_likeness() -> None:
+    found = runs("marked_are_fewer", 20)
+    most = int(stats.binom.isf(0.001, 20, 0.05))
+    for key in (*(f"jsd.persona: {group}" for group in ("Black", "woman", "Black woman")), "jsd.excess"):
+        assert sum(one[key].p <= 0.05 for one in found) <= most, key
+        assert sum(not one[key].ci_low <= 0 <= one[key].ci_high for one in found) <= most, key
+    for key in ("jsd.excess", "similarity.difference"):  # that the texts are stored three times explains nothing
+        assert abs(np.mean([one[key].estimate for one in found])) < 3 * np.std([one[key].estimate for one in found])
+    # And with the texts of a model that writes as much about everybody.
+    equal = runs("copies", 20)
+    changed = [difference(a["jsd.excess"], b["jsd.excess"]) for a, b in zip(found, equal, strict=True)]
+    assert sum(one.p <= 0.05 for one in changed) <= most
 
 
 @pytest.mark.slow
@@ -57,6 +73,30 @@ def test_scores_of_a_race_hold_where_only_gender_matters() -> None:
     accused = sum(one[f"marked_words.persona: {race}"].p <= 0.05 for one in found for race in races)
     assert accused <= int(stats.binom.isf(0.001, 60, 0.05))
     assert all(one["marked_words.persona: woman"].p <= 0.05 for one in found)
+
+
+@pytest.mark.slow
+def test_authors_who_write_more_and_shorter_texts_are_not_taken_for_other_words() -> None:
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng([20261125, seed])
+        base = rng.dirichlet(np.ones(len(WORDS)) * 0.5)
+        rows = []
+        for group, n_authors, n_texts, length in (("A", 14, 6, 30), ("B", 10, 2, 80)):
+            for author in range(n_authors * n_texts):
+                words = rng.choice(WORDS, length, p=rng.dirichlet(base * 40 + 0.002))
+                rows.append((group, f"{group} {author // n_texts}", f"question {author % 2}", " ".join(words)))
+        table = pd.DataFrame(rows, columns=["group", "author", "question", "text"])
+        made = marked_words(
+            table, "text", "group", "A", prompt="question", cluster="author", settings=WITHOUT_MODELS, seed=seed
+        )
+        found.append({score.key: score for score in made.scores})
+    most = int(stats.binom.isf(0.001, 20, 0.05))
+    for key in ("jsd.excess", "jsd.persona: B", "marked_words.excess"):
+        assert sum(one[key].p <= 0.05 for one in found) <= most, key
+    assert sum(not one["jsd.excess"].ci_low <= 0 <= one["jsd.excess"].ci_high for one in found) <= most
+    assert all("of the words are compared" in one["jsd.excess"].caveat for one in found)
+    assert not any("Copies of texts" in one["jsd.excess"].caveat for one in found)  # texts of an author are none
 
 
 def test_refusals_of_one_group_are_found_and_named() -> None:
@@ -99,6 +139,7 @@ def test_scores_headline_is_made_once_each_and_adjusted_by_holm() -> None:
     assert all(score.influences["text"] for score in headline if score.comparable and score.has_interval)
 
 
+WITHOUT_MODELS = {"featurize": {"embeddings": None, "svm": {"enabled": False}}}
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmn" for b in "aeiou" for c in ("ra", "lo", "ti", "sen")]
 
 
@@ -119,8 +160,9 @@ def by_authors(seed: int, planted: int, topics: bool = False) -> dict[str, Score
                 words[:planted] = ["resilient"] * (planted if group == "B" else 0) or words[:planted]
                 rows.append((group, f"author {author}", f"question {text % 3}", " ".join(words)))
     table = pd.DataFrame(rows, columns=["group", "author", "question", "text"])
-    settings = {"featurize": {"embeddings": None, "svm": {"enabled": False}}}
-    made = marked_words(table, "text", "group", "A", prompt="question", cluster="author", settings=settings, seed=seed)
+    made = marked_words(
+        table, "text", "group", "A", prompt="question", cluster="author", settings=WITHOUT_MODELS, seed=seed
+    )
     return {score.key: score for score in made.scores}
 
 

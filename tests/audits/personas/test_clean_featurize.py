@@ -6,6 +6,8 @@ import pytest
 from tests.cells import row
 
 from markedness.audits.personas import SPEC, clean, featurize
+from markedness.audits.personas.estimators.params import Params
+from markedness.audits.personas.estimators.scores import scores
 from markedness.audits.personas.language.classifiers import SvmParams
 from markedness.audits.personas.language.sampling import every_nth
 from markedness.records import Features
@@ -93,10 +95,42 @@ def test_classifiers_keep_copies_on_one_side_by_default() -> None:
     assert "40 texts are copies of another; the classifiers keep all copies on one side" in " ".join(made.notes)
 
 
+def test_classifiers_keep_near_copies_and_clusters_on_one_side() -> None:
+    table = written("planted")
+    again = table.assign(text=table["text"].str.capitalize().str.replace(" ", "  ", n=1))
+    both = pd.concat([table, again], ignore_index=True)
+    made = tabled(both, featurize.Params(embeddings=None))
+    assert sides(both.assign(text=both["text"].str.lower().str.split().str.join(" ")), made).max() == 1
+    assert f"{len(table)} texts are copies of another" in " ".join(made.notes)
+    # An author of one group has four texts.
+    authors = table.assign(
+        cluster=table["group"] + " " + (table.groupby("group").cumcount() // 4).astype(str).to_numpy()
+    )
+    made = tabled(authors, featurize.Params(embeddings=None))
+    assert len(made.tables["svm_predictions"])
+    assert sides(authors.assign(text=authors["cluster"]), made).max() == 1
+
+
+def test_classifiers_keep_authors_who_write_about_all_groups_on_one_side() -> None:
+    table = written("planted")
+    # As a file may have them: each author's texts about one group come first.
+    table = table.sort_values("group", kind="stable").reset_index(drop=True)
+    authors = table.assign(cluster="author " + (table.groupby("group").cumcount() % 8).astype(str))
+    authors = pd.concat([authors, authors.assign(text=authors["text"] + " again", cluster=authors["cluster"] + "b")])
+    authors = authors.reset_index(drop=True)
+    made = tabled(authors, featurize.Params(embeddings=None))
+    assert len(made.tables["svm_predictions"])
+    assert sides(authors.assign(text=authors["cluster"]), made).max() == 1
+
+
 def test_classifiers_with_copies_allowed_or_refused() -> None:
     table = with_copies()
     allowed = tabled(table, featurize.Params(embeddings=None, svm=SvmParams(duplicates="allow")))
     assert sides(table, allowed).max() == 2
+    made = {one.key: one for one in scores(allowed.tables, Params(n_permutations=99), np.random.default_rng(0))}
+    accuracy = made["svm.balanced_accuracy"]
+    assert accuracy.estimate > 0.5 and np.isnan(accuracy.p) and not accuracy.has_interval
+    assert "among the training texts" in accuracy.lacking
     refused = tabled(table, featurize.Params(embeddings=None, svm=SvmParams(duplicates="refuse")))
     assert not len(refused.tables["svm_predictions"])
     assert "no classifiers, since a copy could stand on both sides" in " ".join(refused.notes)

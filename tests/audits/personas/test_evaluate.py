@@ -6,7 +6,7 @@ import pytest
 import vl_convert
 from tests.cells import number, row
 
-from markedness.audits.personas import SPEC, featurize
+from markedness.audits.personas import SPEC, featurize, worlds
 from markedness.audits.personas.controls import planted_words
 from markedness.audits.personas.estimators import scores
 from markedness.audits.personas.evaluate import Params, evaluate
@@ -169,7 +169,20 @@ def test_evaluate_similarity_of_copies_is_one_and_needs_embeddings(monkeypatch: 
     assert similarity.loc["Black", "mean_cosine"] == pytest.approx(1)
     assert similarity.loc["White", "mean_cosine"] == pytest.approx(0)
     assert similarity.loc["Black", "distance_White"] == pytest.approx(0.5)
-    assert table.score("similarity.difference").estimate == pytest.approx(1)
+    # The Score is of different texts, of which there is one about Black men.
+    assert np.isnan(table.score("similarity.difference").estimate)
+    assert "two different texts" in table.score("similarity.difference").method
+
+
+def test_similarity_difference_of_texts_stored_three_times_is_that_of_texts_stored_once() -> None:
+    once = worlds.draw(worlds.Study(prompts=1, samples=6, fewer=0.5), np.random.default_rng(4))
+    thrice = worlds.draw(worlds.Study(prompts=1, samples=6, fewer=0.5, copies=3), np.random.default_rng(4))
+    found = [
+        {one.key: one for one in scores.scores(features, FEW, np.random.default_rng(0))}["similarity.difference"]
+        for features in (once, thrice)
+    ]
+    assert found[1].estimate == pytest.approx(found[0].estimate)
+    assert (found[1].ci_low, found[1].ci_high) == pytest.approx((found[0].ci_low, found[0].ci_high), abs=1e-9)
 
 
 def test_charts_of_planted_words_hold_at_most_2000_rows() -> None:

@@ -81,13 +81,22 @@ def simulated(rng: np.random.Generator, planted: float = 0.0, copies: int = 1) -
     return worded(rows)
 
 
-def test_exchanged_statistics_of_the_labels_as_they_are_equal_the_published_ones() -> None:
+def equal(corpus: Corpus) -> NDArray[np.float64]:
+    """Words per combination, (C, V), of texts cut to equal lengths."""
+    pooled = np.zeros_like(corpus.pooled)
+    np.add.at(pooled, corpus.units.combination, np.asarray(corpus.equal_counts.todense()))
+    return pooled
+
+
+def test_exchanged_statistics_of_the_labels_as_they_are_equal_the_published_ones_at_equal_lengths() -> None:
     corpus = simulated(np.random.default_rng(7), planted=0.9)
+    contrasts = corpus.grouping.contrasts
+    n_marked = marked(contrast_log_odds(equal(corpus), contrasts, corpus.prior).z, contrasts, 1.0).sum(axis=1)
     for axis in ("race", None):
         groups = [group for group in corpus.compared if group.marked and (axis is None or list(group.fixed) == [axis])]
         made = Exchanged(corpus, groups, axis, 1.0)
         places = [corpus.compared.index(group) for group in groups]
-        expected = [*corpus.n_marked(1.0)[places], *divergence_influences(corpus, groups)[0]]
+        expected = [*n_marked[places], *divergence_influences(corpus, groups)[0]]
         np.testing.assert_allclose(made.observed, expected, atol=2e-6)
         assert made.observed[0] >= 1
 
@@ -154,11 +163,11 @@ def test_divergence_influences_are_the_derivative_of_the_divergence() -> None:
     corpus = simulated(np.random.default_rng(9))
     groups = [group for group in corpus.compared if group.marked]
     bits, influences = divergence_influences(corpus, groups)
-    np.testing.assert_allclose(bits, divergence(corpus.pooled, corpus.grouping.contrasts_of(groups)).total)
+    np.testing.assert_allclose(bits, divergence(equal(corpus), corpus.grouping.contrasts_of(groups)).total)
     # One unit weighed 1 + h: the divergence moves by h times its influence.
     h, unit = 1e-6, 3
-    heavier = corpus.pooled.copy()
-    heavier[corpus.units.combination[unit]] += h * np.asarray(corpus.unit_counts[unit].todense()).ravel()
+    heavier = equal(corpus)
+    heavier[corpus.units.combination[unit]] += h * np.asarray(corpus.equal_counts[unit].todense()).ravel()
     moved = (divergence(heavier, corpus.grouping.contrasts_of(groups)).total - bits) / h
     np.testing.assert_allclose(influences[unit], moved, atol=1e-6)
 
@@ -169,9 +178,9 @@ def test_divergence_without_a_unit_is_that_of_all_others() -> None:
     contrasts = corpus.grouping.contrasts_of(groups)
     changes = left_out(corpus, groups)
     for unit in range(0, len(corpus.units), 5):
-        others = corpus.pooled.copy()
-        others[corpus.units.combination[unit]] -= np.asarray(corpus.unit_counts[unit].todense()).ravel()
-        moved = divergence(corpus.pooled, contrasts).total - divergence(others, contrasts).total
+        others = equal(corpus)
+        others[corpus.units.combination[unit]] -= np.asarray(corpus.equal_counts[unit].todense()).ravel()
+        moved = divergence(equal(corpus), contrasts).total - divergence(others, contrasts).total
         np.testing.assert_allclose(changes[unit], moved, atol=2e-5)
 
 

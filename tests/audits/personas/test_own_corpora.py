@@ -74,7 +74,9 @@ def test_similarity_that_is_not_measured_says_why(monkeypatch: pytest.MonkeyPatc
     assert made.tables["embeddings"]["text"].tolist() == [1]
     assert any(note.startswith("1 of 2 texts have no sentence embedding") for note in made.notes)
     found = {score.key: score for score in scores(made.tables, FEW, np.random.default_rng(0))}
-    assert found["similarity.difference"].lacking == "no prompt has two texts of a marked and two of an unmarked group"
+    assert found["similarity.difference"].lacking == (
+        "no prompt has two different texts of a marked and two of an unmarked group"
+    )
 
 
 GROUPS = [(race, gender) for race in ("White", "Black", "Asian") for gender in ("man", "woman")]

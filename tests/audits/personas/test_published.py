@@ -155,7 +155,8 @@ def test_the_count_of_marked_words_is_far_beyond_its_null(study: Params) -> None
         found = scores(study, model).set_index("key")
         count, excess = number(found, "marked_words.count", "estimate"), found.loc["marked_words.excess"]
         assert count > 100
-        assert count - excess["estimate"] < 5
+        # Marked groups have longer texts: 13 to 22 % of the words are cut, and a word of fewer occurrences has less z.
+        assert 0.7 * count < excess["estimate"] < count
         assert excess["p"] == pytest.approx(1 / 21)
 
 

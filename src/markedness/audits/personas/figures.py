@@ -70,7 +70,7 @@ def _marked_words_null(table: pd.DataFrame) -> alt.LayerChart | None:
 
     if not len(table) or not table["null_mean"].notna().any():
         return None
-    columns = ["kind", "group", "n_words", "null_mean", "null_ci_low", "null_ci_high", "p", "n"]
+    columns = ["kind", "group", "n_words_equal", "null_mean", "null_ci_low", "null_ci_high", "p", "n"]
     base = alt.Chart(table[columns].astype({"p": float})).transform_calculate(label=_LABEL)
     order = list(dict.fromkeys(_labels(table)))
     y = alt.Y("label:N", title=None, sort=order)
@@ -79,10 +79,10 @@ def _marked_words_null(table: pd.DataFrame) -> alt.LayerChart | None:
     )
     mean = base.mark_tick(thickness=3, color="#6E6E6E").encode(x="null_mean:Q", y=y)
     found = base.mark_point(filled=True, size=60).encode(
-        x="n_words:Q", y=y, tooltip=["kind", "group", "n_words", "null_mean", "p", "n"]
+        x="n_words_equal:Q", y=y, tooltip=["kind", "group", "n_words_equal", "null_mean", "p", "n"]
     )
     layers: alt.LayerChart = chance + mean + found
-    said = "Grey: by chance, with labels exchanged (mean and range)"
+    said = "Of texts cut to equal lengths. Grey: by chance, with labels exchanged (mean and range)"
     return layers.properties(title=alt.TitleParams("Marked words found", subtitle=said))
 
 

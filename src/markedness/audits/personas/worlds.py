@@ -51,6 +51,8 @@ class Study:
     """Strength of the words of each marked value and of crossed groups, of likeness and of refusals."""
     longer: float = 1.0
     """Length of the texts of marked groups over that of others."""
+    fewer: float = 1.0
+    """Number of the texts of marked groups over that of others."""
     refused: Mapping[tuple[str, ...], float] | float = 0.0
     """Share of refusals, of all or of some groups."""
     new_prompts: bool = False
@@ -93,7 +95,7 @@ def draw(study: Study, rng: np.random.Generator) -> FeatureTables:
     """The features of one run of the study."""
     rows = pd.DataFrame(
         [(f"prompt {p}", *_GROUPS[g], g, sample) for p in range(study.prompts) for g in range(len(_GROUPS))
-         for sample in range(study.samples)],
+         for sample in range(round(study.samples * (study.fewer if _marked()[g] else 1.0)))],
         columns=["prompt_id", *_AXES, "code", "sample"],
     )  # fmt: skip
     code, prompt = rows["code"].to_numpy(), np.repeat(np.arange(study.prompts), len(rows) // study.prompts)
@@ -244,6 +246,9 @@ def worlds(size: str = "quick") -> Sequence[World]:
               replace(asked, refused=black_men), [key for key in everything if not key.startswith("refusals")]),
         world("marked_are_longer", "Texts of marked groups are twice as long, and not otherwise different.",
               replace(asked, longer=2.0), [key for key in everything if not key.startswith("svm")]),
+        world("marked_are_fewer", "Marked groups have half as many texts, half as long; each is stored three times.",
+              replace(asked, longer=0.5, fewer=0.5, copies=3),
+              [key for key in everything if not key.startswith("svm")]),
         world("few", "One prompt, four samples.", Study(prompts=1, samples=4), everything),
         *([world("six_prompts", "Six prompts, drawn anew in every world, and three samples.",
                  Study(prompts=6, samples=3, new_prompts=True), everything)] if quick else []),

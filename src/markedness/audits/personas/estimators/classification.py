@@ -121,6 +121,24 @@ class Tested:
         blocks[used] = made.blocks
         return Exchange(labels, blocks)
 
+    def known(self, corpus: pd.DataFrame, axes: list[str]) -> str:
+        """That test texts have a copy, or a text of their cluster, among the training texts; "" where none has.
+
+        ``corpus``: columns text, cluster and the axes, of all texts that could be in a split.
+        """
+        for split in self.splits:
+            named = axes if split.labeling == "intersection" else [split.labeling]
+            labelled = (corpus[named].fillna("") != "").all(axis=1)
+            tested, cluster = corpus["text"].isin(split.texts.tolist()), corpus["cluster"]
+            known = tested & cluster.isin(cluster[labelled & ~tested])
+            if known.any():
+                return (
+                    f"{known.sum()} of {tested.sum()} test texts have a copy or a text of their cluster among the "
+                    "training texts (personas.featurize.svm.duplicates: allow): the classifiers knew them, so that "
+                    "their accuracy proves nothing"
+                )
+        return ""
+
     @cached_property
     def observed(self) -> Floats:
         """What `draws` gives of the labels as they are, (1 + labelings,)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +15,14 @@ from numpy.typing import NDArray
 from markedness.audits.personas import SPEC
 from markedness.audits.personas.estimators.classification import HeldOut, held_out
 from markedness.audits.personas.estimators.group_similarity import GroupSimilarity
-from markedness.audits.personas.estimators.units import Units
+from markedness.audits.personas.estimators.lengths import as_many, cut, kept_shares
+from markedness.audits.personas.estimators.units import COPIES, Units
 from markedness.audits.personas.language.contrasts import LogOddsPrior, contrast_log_odds, marked
 from markedness.audits.personas.language.groups import Group, Grouping
 from markedness.audits.personas.language.word_counts import WordCounts
 from markedness.records import Axes, FeatureTables, Status
 from markedness.results import named_contrasts
-from markedness.stats.inference import ALPHA
+from markedness.stats.inference import ALPHA, Floats
 
 ALL = "all"
 """Group name of the rows of all groups together."""
@@ -141,6 +143,80 @@ class Corpus:
     def unit_counts(self) -> scipy.sparse.csr_matrix:
         """Word counts per unit, (u, V)."""
         return self.units.summed(self.counts.matrix)
+
+    @cached_property
+    def _even(self) -> tuple[scipy.sparse.csr_matrix, Floats, NDArray[np.int64]]:
+        """Texts of which all groups' units have as many, each once: words (n', V), copies, and place of each (n',).
+
+        In an order that their words decide, so that the order of a file does not decide what is cut.
+        """
+        cluster, combination = self.used["cluster"].astype(str), self.grouping.combination
+        single = cluster.where(cluster.str.startswith(COPIES), pd.Series(cluster.index.astype(str), dtype=str))
+        _, first, copy = np.unique(
+            [f"{combination[row]} {name}" for row, name in enumerate(single)], return_index=True, return_inverse=True
+        )
+        times = np.bincount(copy.reshape(-1), minlength=len(first)).astype(float)
+        matrix = self.counts.matrix.tocsr()[:, np.argsort(self.counts.words.astype(str), kind="stable")][first]
+        matrix.sort_indices()
+        order = np.argsort(self._keys(matrix, first), kind="stable")
+        matrix, first, times = matrix[order], first[order], times[order]
+        unit, found = pd.factorize(self.units.of_text[first])
+        axes = [code[first] for code in self._values]
+        stays = as_many(unit.astype(np.int64), self.units.prompt[found], axes, combination[first])
+        return matrix[stays], times[stays], first[stays]
+
+    def _keys(self, matrix: scipy.sparse.csr_matrix, place: NDArray[np.int64]) -> NDArray[np.str_]:
+        """Words, prompt and group of each text, (n',), as one string."""
+        rows = self.used.iloc[place][["prompt_id", "group"]].astype("string").fillna("")
+        starts = zip(matrix.indptr, matrix.indptr[1:], rows["prompt_id"] + " " + rows["group"], strict=False)
+        found = [
+            hashlib.blake2b(
+                matrix.indices[low:high].astype(np.int64).tobytes() + matrix.data[low:high].astype(np.int64).tobytes(),
+                digest_size=8,
+            ).hexdigest() + f" {about}"
+            for low, high, about in starts
+        ]  # fmt: skip
+        return np.array(found, dtype=str)
+
+    @property
+    def copies(self) -> Floats:
+        """How often a text of each unit is there, (u,); 1 where the unit's texts are all different."""
+        _, times, place = self._even
+        unit = self.units.of_text[place]
+        return np.asarray(np.bincount(unit, times) / np.bincount(unit))
+
+    @property
+    def _values(self) -> list[NDArray[np.int64]]:
+        """Of each axis the codes of its values, (n,)."""
+        return [pd.factorize(self.used[axis].fillna(""))[0].astype(np.int64) for axis in self.axes]
+
+    def _by_unit(self, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+        _, times, place = self._even
+        indicator = (times, (self.units.of_text[place], np.arange(len(place))))
+        back = np.argsort(np.argsort(self.counts.words.astype(str), kind="stable"))
+        return (scipy.sparse.csr_matrix(indicator, (len(self.units), len(place))) @ matrix).tocsr()[:, back]
+
+    @cached_property
+    def even_counts(self) -> scipy.sparse.csr_matrix:
+        """Word counts per unit, (u, V), where units of several texts, such as authors, have as many in all groups."""
+        return self._by_unit(self._even[0])
+
+    @cached_property
+    def equal_counts(self) -> scipy.sparse.csr_matrix:
+        """`even_counts` of texts cut to lengths that all groups have; copies of a text are cut alike.
+
+        See `markedness.audits.personas.estimators.lengths`. What is cut is the same whenever the texts are.
+        """
+        matrix, _, place = self._even
+        lengths = np.asarray(matrix.sum(axis=1), dtype=float).ravel()
+        axes = [code[place] for code in self._values]
+        shares = kept_shares(lengths, self.grouping.prompt[place], axes, self.grouping.combination[place])
+        return self._by_unit(cut(matrix, shares, np.random.default_rng(0)))
+
+    @property
+    def kept(self) -> float:
+        """Share of the words that `equal_counts` leaves."""
+        return float(self.equal_counts.sum() / max(1.0, self.unit_counts.sum()))
 
     def n_marked(self, threshold: float) -> NDArray[np.int64]:
         """How many words are marked of each compared group, (G,)."""

@@ -1,5 +1,7 @@
 """How much each unit contributes to the divergence of a group's words from those of its references.
 
+Words are those of texts cut to equal lengths, see `markedness.audits.personas.estimators.lengths`.
+
 Shapes: u units, C combinations, G groups, V words.
 """
 
@@ -46,7 +48,7 @@ def left_out(corpus: Corpus, groups: Sequence[Group]) -> Floats:
     The words of the unit are counted anew. The shares of all other words grow by one factor, and their sum is expanded
     in it, to third order. A unit that is all of a side adds nothing.
     """
-    combination, counts = corpus.units.combination, corpus.unit_counts.tocoo()
+    combination, counts = corpus.units.combination, corpus.equal_counts.tocoo()
     pooled, sides = _sides(corpus, groups, combination)
     lengths = np.asarray(counts.sum(axis=1), dtype=float).ravel()
     found = np.zeros((len(combination), len(groups)))
@@ -86,7 +88,7 @@ def _sides(
     corpus: Corpus, groups: Sequence[Group], combination: NDArray[np.int64]
 ) -> tuple[Floats, tuple[Floats, Floats]]:
     """Words of each combination, (C, V), and the weights of combinations in targets and in references, (G, C) each."""
-    counts, n = corpus.unit_counts, len(combination)
+    counts, n = corpus.equal_counts, len(combination)
     contrasts = corpus.grouping.contrasts_of(groups)
     places = (combination, np.arange(n))
     indicator = scipy.sparse.csr_matrix((np.ones(n), places), (corpus.grouping.n_combinations, n))
@@ -100,7 +102,7 @@ def _influences(corpus: Corpus, groups: Sequence[Group], combination: NDArray[np
     The derivative of the divergence by the share of a word in the target is log2(p/m) / 2, in the references
     log2(q/m) / 2; a unit moves the share by its count minus what its length lets expect, over all words of that side.
     """
-    counts = corpus.unit_counts
+    counts = corpus.equal_counts
     pooled, sides = _sides(corpus, groups, combination)
     lengths = np.asarray(counts.sum(axis=1), dtype=float).ravel()
     with np.errstate(divide="ignore", invalid="ignore"):

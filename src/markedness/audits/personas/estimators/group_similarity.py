@@ -39,44 +39,56 @@ class GroupSimilarity:
         self.vectors = np.stack(vectors.tolist()).astype(float) if self.known.any() else np.empty((0, 1))
         self.prompt = grouping.prompt[self.known]
 
-    def within(self, fixed: Fixed, units: Units) -> tuple[float, Floats]:
+    def within(self, fixed: Fixed, units: Units, copies: bool = True) -> tuple[float, Floats]:
         """Mean over prompts of the mean cosine of the group's texts, and what each cluster contributes, (clusters,).
 
-        A cluster is left out exactly: with s the sum of the n unit vectors of a prompt and w that of its m, the mean
-        cosine is (|s - w|^2 - (n - m)) / ((n - m) (n - m - 1)). NaN where no prompt has two texts.
+        ``copies``: whether pairs of texts of one unit count, as published; a text and its copy are more alike than two
+        texts, and the more so count the fewer texts there are. NaN where no prompt has a pair.
+
+        A cluster is left out exactly: with s the sum of the vectors of a prompt and w that of the cluster's, the
+        cosines of the pairs that are left sum to |s - w|^2 minus those of each unit (or text) with itself.
         """
         influences = np.zeros(len(units.clusters.names))
         rows = np.flatnonzero(self.grouping.mask(fixed)[self.known])
-        keys = np.column_stack([self.prompt[rows], units.clusters.of_unit[units.of_text[self.known]][rows]])
-        pairs, code = np.unique(keys, axis=0, return_inverse=True)
-        if not len(pairs):
+        unit = units.of_text[self.known][rows]
+        single = np.arange(len(rows)) if copies else unit
+        keys = np.column_stack([self.prompt[rows], units.clusters.of_unit[unit], single])
+        parts, code = np.unique(keys, axis=0, return_inverse=True)
+        if not len(parts):
             return float("nan"), influences
-        own = _sums(self.vectors[rows], code.reshape(-1), len(pairs))
-        of_prompt = np.unique(pairs[:, 0], return_inverse=True)[1].reshape(-1)
-        total = np.zeros((int(of_prompt.max()) + 1, own.shape[1]))
-        np.add.at(total, of_prompt, own)
-        m = np.bincount(code.reshape(-1)).astype(float)
-        n = np.bincount(of_prompt, m)
+        vectors, texts = _sums(self.vectors[rows], code.reshape(-1), len(parts)), np.bincount(code.reshape(-1))
+        pairs, code = np.unique(parts[:, :2], axis=0, return_inverse=True)
+        code, of_prompt = code.reshape(-1), np.unique(pairs[:, 0], return_inverse=True)[1].reshape(-1)
+        own, m = _sums(vectors, code, len(pairs)), np.bincount(code, texts)
+        alike, alone = (np.bincount(code, one) for one in (np.square(vectors).sum(axis=1), texts.astype(float) ** 2))
+        total = _sums(own, of_prompt, int(of_prompt.max()) + 1)
+        n, all_alike, all_alone = (np.bincount(of_prompt, one) for one in (m, alike, alone))
         with np.errstate(divide="ignore", invalid="ignore"):
-            cells = np.where(n > 1, (np.square(total).sum(axis=1) - n) / (n * (n - 1)), np.nan)
-            left = n[of_prompt] - m
-            squared = np.square(total[of_prompt] - own).sum(axis=1)
-            without = np.where(left > 1, (squared - left) / (left * (left - 1)), np.nan)
+            known = n**2 - all_alone
+            cells = np.where(known > 0, (np.square(total).sum(axis=1) - all_alike) / known, np.nan)
+            left = (n[of_prompt] - m) ** 2 - (all_alone[of_prompt] - alone)
+            squared = np.square(total[of_prompt] - own).sum(axis=1) - (all_alike[of_prompt] - alike)
+            without = np.where(left > 0, squared / left, np.nan)
         used = np.isfinite(cells)
         if not used.any():
             return float("nan"), influences
         estimate, n_prompts, here = float(cells[used].mean()), int(used.sum()), cells[of_prompt]
-        moved = np.where(np.isfinite(without), (here - without) / n_prompts * left / n[of_prompt], 0.0)
+        share = (n[of_prompt] - m) / n[of_prompt]
+        moved = np.where(np.isfinite(without), (here - without) / n_prompts * share, 0.0)
         if n_prompts > 1:
-            # A prompt that is left with less than two texts drops out of the mean over prompts.
+            # A prompt that is left without a pair drops out of the mean over prompts.
             moved = np.where(np.isfinite(without), moved, (here - estimate) / n_prompts)
         np.add.at(influences, pairs[used[of_prompt], 1], moved[used[of_prompt]])
         return estimate, influences
 
     def difference_with_influences(self, units: Units) -> tuple[float, Floats]:
-        """`difference` of the grouping's own combinations, and what each cluster contributes to it, (clusters,)."""
+        """Mean over the marked values of the similarity within each minus that within its axis' unmarked value.
+
+        Of pairs of texts of different units; NaN where no marked value has an unmarked one beside it. Positive: marked
+        groups are more alike. With what each cluster contributes to it, (clusters,).
+        """
         parts = [
-            tuple(self.within(fixed, units) for fixed in (group.fixed, group.references[0][1]))
+            tuple(self.within(fixed, units, copies=False) for fixed in (group.fixed, group.references[0][1]))
             for group in self.grouping.groups
             if len(group.fixed) == 1 and group.marked and group.references
         ]
@@ -85,24 +97,11 @@ class GroupSimilarity:
             return float("nan"), np.zeros(len(units.clusters.names))
         return float(np.mean([value for value, _ in known])), np.asarray(np.mean([part for _, part in known], axis=0))
 
-    def difference(self, combination: NDArray[np.int64]) -> float:
-        """Mean over the marked values of the similarity within each minus that within its axis' unmarked value.
-
-        ``combination`` gives the texts' combinations, (n,): the grouping's own, or shuffled ones for a null. NaN
-        where no marked value has an unmarked one beside it. Positive: marked groups are more alike.
-        """
-        if not self.known.any():
-            return float("nan")
-        sums, n = self._sums(combination)
-        single = [g for g in self.grouping.groups if len(g.fixed) == 1 and g.marked and g.references]
-        differences = [self._within(g.fixed, sums, n) - self._within(g.references[0][1], sums, n) for g in single]
-        return mean(np.array(differences))
-
     def distances(self) -> dict[tuple[str, str], float]:
         """(marked group, reference) -> 1 minus the mean over prompts of the mean cosine between their texts."""
         if not self.known.any():
             return {}
-        sums, n = self._sums(self.grouping.combination)
+        sums, n = self._cells
         found = {}
         for group in self.grouping.compared:
             own = self.grouping.fits(group.fixed)
@@ -113,18 +112,13 @@ class GroupSimilarity:
                 found[group.name, name] = 1 - mean(cosines / np.where(pairs > 0, pairs, np.nan))
         return found
 
-    def _sums(self, combination: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    @property
+    def _cells(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Sum of the vectors (P, C, d) and number of texts (P, C)."""
         shape = (self.grouping.n_prompts, self.grouping.n_combinations)
-        cell = self.prompt * shape[1] + combination[self.known]
+        cell = self.prompt * shape[1] + self.grouping.combination[self.known]
         sums = _sums(self.vectors, cell, shape[0] * shape[1])
         return sums.reshape(*shape, -1), np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
-
-    def _within(self, fixed: Fixed, sums: NDArray[np.float64], n: NDArray[np.int64]) -> float:
-        """Mean over prompts of (|sum u|^2 - n) / (n (n - 1)), the mean cosine of all pairs."""
-        fits = self.grouping.fits(fixed)
-        total, count = np.tensordot(fits, sums, (0, 1)), n @ fits
-        return mean(((total**2).sum(axis=1) - count) / np.where(count > 1, count * (count - 1), np.nan))
 
 
 def _sums(vectors: Floats, code: NDArray[np.int64], n: int) -> Floats:

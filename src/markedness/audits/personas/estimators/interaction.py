@@ -63,7 +63,7 @@ def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Gener
     1(4):292-298.
     """
     groups = of_axis(corpus.grouping, None)
-    units, counts = corpus.units, corpus.unit_counts
+    units, counts = corpus.units, corpus.even_counts
     in_units = np.bincount(counts.indices, minlength=counts.shape[1])
     words = np.flatnonzero((in_units >= _MIN_UNITS) & (corpus.counts.words != ""))
     if not groups or not len(words) or n_draws < 1:

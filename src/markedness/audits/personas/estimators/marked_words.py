@@ -25,7 +25,7 @@ _BATCH = 1_500_000
 
 @dataclass(frozen=True)
 class Exchanged:
-    """Words of some groups when labels are exchanged among whole units.
+    """Words of some groups, of texts cut to equal lengths, when labels are exchanged among whole units.
 
     With ``axis`` its values are exchanged within prompt x the other axes, and the groups are its values; without one,
     whole combinations are exchanged within prompt.
@@ -59,7 +59,7 @@ class Exchanged:
 
     @cached_property
     def _counts(self) -> scipy.sparse.csr_matrix:
-        return self.corpus.unit_counts.astype(np.float32)
+        return self.corpus.equal_counts.astype(np.float32)
 
     @cached_property
     def markable(self) -> NDArray[np.int64]:

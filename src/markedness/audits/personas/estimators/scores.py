@@ -25,7 +25,7 @@ from markedness.audits.personas.estimators.word_scores import (
 )
 from markedness.records import FeatureTables
 from markedness.results import NAN, Score, not_estimated
-from markedness.stats.inference import ALPHA, Null, adjusted, claim, exchange_test, null_detectable
+from markedness.stats.inference import ALPHA, NO_SPREAD, Null, adjusted, claim, exchange_test, null_detectable
 
 
 def scores(features: FeatureTables, params: Params, rng: np.random.Generator) -> list[Score]:
@@ -90,22 +90,23 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
         return not_estimated("svm.balanced_accuracy", why), []
     tested = Tested(splits, corpus.units, corpus.texts)
     draws, exchange = tested.draws(rng), tested.exchange
-    observed = tested.observed
+    observed, known = tested.observed, tested.known(corpus.used, list(corpus.axes))
     influences = tested.influences()
     weights = np.array([table.loc[table["labeling"].eq(s.labeling), "balanced_accuracy"].count() for s in splits])
     missing = corpus.units.missing_column
 
     def score(key: str, value: float, column: int, influence: np.ndarray, n: int, family: int) -> Score:
         null = Null()
-        if exchange.smallest_p < 1:
+        if exchange.smallest_p < 1 and not known:
             null = exchange_test(
                 float(observed[column]), draws.reader(lambda made: made[:, column]), most_draws(params, family), False,
                 exchange.smallest_p,
             )  # fmt: skip
         spread = corpus.units.spread(corpus.units.clustered(influence[:, None])[:, 0], centred=True)
+        spread = NO_SPREAD if known else spread
         made = claim(
             key, value, spread, null, family=family, confidence_level=params.confidence_level,
-            method=corpus.units.method(
+            method=known or corpus.units.method(
                 "labels of whole test texts, copies together, exchanged within prompt, one-sided; for these classifiers"
             ),
             missing_column=missing, smallest_effect=null_detectable(null, family), n=n, unit="texts",
@@ -113,7 +114,7 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
             over=corpus.marked_contrasts if family > 1 else "",
         )  # fmt: skip
         low, high = np.clip((made.ci_low, made.ci_high), 0.0, 1.0)  # t knows no range; an accuracy has one
-        return replace(made, ci_low=float(low), ci_high=float(high))
+        return replace(made, ci_low=float(low), ci_high=float(high), lacking=known or made.lacking)
 
     headline = score(
         "svm.balanced_accuracy", estimate, 0, influences @ weights / weights.sum(), int(table["n"].max()), FAMILY
@@ -129,7 +130,7 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
 
 
 _NO_VECTORS = "no text has a sentence embedding (personas.featurize.embeddings)"
-_NO_PAIRS = "no prompt has two texts of a marked and two of an unmarked group"
+_NO_PAIRS = "no prompt has two different texts of a marked and two of an unmarked group"
 
 
 def _similarity(corpus: Corpus, params: Params) -> Score:
@@ -143,7 +144,7 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
         return not_estimated("similarity.difference", _NO_PAIRS)
     return claim(
         "similarity.difference", estimate, corpus.units.spread(influences), family=FAMILY,
-        confidence_level=params.confidence_level, method=corpus.units.method("t test"),
+        confidence_level=params.confidence_level, method=corpus.units.method("t test; pairs of different texts"),
         missing_column=corpus.units.missing_column, n=int(corpus.similarity.known.sum()),
         n_missing=len(corpus.rows) - int(corpus.similarity.known.sum()), unit="texts", comparable=True,
         positive="the texts about marked groups are more alike than those about unmarked ones",

@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 from markedness.audits.personas import SPEC
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.estimators.divergence import excess_influences
 from markedness.audits.personas.estimators.interaction import Interactions, interactions
 from markedness.audits.personas.estimators.marked_words import Exchanged, of_axis
+from markedness.audits.personas.estimators.notes import shared_texts, unequal_copies, unequal_lengths
 from markedness.audits.personas.estimators.params import Params
-from markedness.audits.personas.estimators.units import COPIES
 from markedness.audits.personas.language.groups import Group
 from markedness.results import NAN, Score, named_contrasts, not_estimated
 from markedness.stats.inference import (
@@ -35,9 +33,7 @@ from markedness.stats.inference import (
 )
 
 FAMILY = len(SPEC.headline)
-EXCHANGED = "labels of whole texts, copies together, exchanged within prompt"
-_MOST_SHARED = 0.05
-"""Share of texts that several groups have, above which a sentence says so."""
+EXCHANGED = "labels of whole texts, cut to lengths that all groups have, copies together, exchanged within prompt"
 _MORE_WORDS = "the texts about marked groups have more words of their own than chance would give"
 _MORE_BITS = "the words about marked groups differ from those about unmarked ones more than by chance"
 _BEYOND = "crossed groups have words that their values one by one do not explain"
@@ -130,17 +126,16 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     marked = np.array([corpus.compared.index(group) for group in groups], dtype=np.intp)
     bits, influences = excess_influences(corpus, corpus.compared, _child(rng))
     clustered = corpus.units.clustered(influences)
-    counts = corpus.n_marked(params.z_threshold)
     if not groups:
         headline = [
             not_estimated(key, _untested(corpus, corpus.untested)) for key in ("marked_words.excess", "jsd.excess")
         ]
-        return headline, _group_scores(corpus, params, rng, counts, bits, clustered, None)
+        return headline, _group_scores(corpus, params, rng, bits, clustered, None)
     joint = Exchanged(corpus, groups, None, params.z_threshold)
     observed, drawn = joint.observed, joint.draws(_child(rng))
     n_groups = len(groups)
     test = _Test.of(joint.exchange, drawn, most_draws(params))
-    n_marked = float(counts[marked].sum())
+    n_marked = float(observed[:n_groups].sum())
     words = test.null(n_marked, lambda made: made[:, :n_groups].sum(axis=1))
     more = test.null(float(observed[n_groups:].mean()), lambda made: made[:, n_groups:].mean(axis=1))
     units, about = corpus.units, _about(corpus, _MORE_WORDS, over=groups)
@@ -162,66 +157,18 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     ]  # fmt: skip
     if corpus.untested:  # a reader of the number alone must not take it for one of these groups
         headline = [one.warned(f"Not over all groups, {_untested(corpus, corpus.untested)}.") for one in headline]
-    of_groups = _group_scores(corpus, params, rng, counts, bits, clustered, (joint, drawn))
-    unequal = {axis: unequal_copies(corpus, axis, rng) for axis in (None, *corpus.axes)}
+    of_groups = _group_scores(corpus, params, rng, bits, clustered, (joint, drawn))
+    unequal = {axis: unequal_copies(corpus, axis, _child(rng)) for axis in (None, *corpus.axes)}
     axes = {group.name: axis for axis in unequal for group in of_axis(corpus.grouping, axis)}
 
     shared = shared_texts(corpus)
 
     def warned(score: Score) -> Score:
         tested = score.family and not score.missing
-        sentences = filter(None, (unequal[axes.get(score.group)], shared) if tested else ())
+        sentences = filter(None, (unequal[axes.get(score.group)], shared, unequal_lengths(corpus)) if tested else ())
         return score.warned(said) if (said := " ".join(sentences)) else score
 
     return list(map(warned, headline)), list(map(warned, of_groups))
-
-
-def unequal_copies(corpus: Corpus, axis: str | None, rng: np.random.Generator) -> str:
-    """What copies that are more frequent for some values of an axis do to the excess; "" where they are not.
-
-    Without an axis: of some combinations, as the headline exchanges them.
-
-    A text with its copies is exchanged as a whole. Where copies are of some groups alone, each exchange spreads them
-    over all, so that every group has texts of unequal weight, which is like fewer texts: the divergence by chance is
-    larger than that of the groups as they are. Copies that some texts have whatever their group do not do that.
-    """
-    units = corpus.units
-    exchange = units.exchange(axis)
-    if (units.copies == units.copies[:1]).all() or exchange.smallest_p > ALPHA:
-        return ""
-    size, rng = np.bincount(exchange.labels), _child(rng)
-
-    def spread(labels: NDArray[np.int64]) -> Floats:
-        means = [np.bincount(one, units.copies, len(size)) / size for one in labels]
-        return np.asarray(np.array(means) ** 2 @ size)
-
-    observed = float(spread(exchange.labels[None])[0])
-    found = exchange_test(observed, lambda n: spread(exchange.draw(n, rng)), draws_needed(), False, exchange.smallest_p)
-    if not found.p <= ALPHA:
-        return ""
-    means = np.bincount(exchange.labels, units.copies, len(size)) / size
-    return (
-        f"Copies of texts are not equally frequent in all groups (a text is there {means.min():.1f} times in one, "
-        f"{means.max():.1f} times in another), and exchanged labels spread them over all: the difference by chance is "
-        "too large, so that this excess is too small. personas.clean.drop_duplicates: true counts each text once."
-    )
-
-
-def shared_texts(corpus: Corpus) -> str:
-    """What texts that several groups have word for word do to the excess; "" where hardly any are.
-
-    Each is exchanged by itself, so that exchanged labels tear apart what is equal in the groups as they are.
-    """
-    of_text = pd.DataFrame({"text": corpus.used["cluster"], "group": corpus.grouping.combination})
-    of_text = of_text[of_text["text"].str.startswith(COPIES)].drop_duplicates()
-    shared, n = int(of_text["text"].duplicated(keep=False).sum()), len(corpus.units)
-    if shared <= _MOST_SHARED * n:
-        return ""
-    return (
-        f"{shared} of {n} different texts of a group are word for word those of another group for the same prompt. "
-        "Exchanged labels tell them apart, so that the difference by chance is too large and this excess too small; a "
-        "column cluster that has one name for each such text keeps them together."
-    )
 
 
 def _untested(corpus: Corpus, groups: Sequence[Group], axis: str | None = None) -> str:
@@ -237,11 +184,12 @@ def _untested(corpus: Corpus, groups: Sequence[Group], axis: str | None = None) 
 
 
 def _group_scores(
-    corpus: Corpus, params: Params, rng: np.random.Generator, counts: NDArray[np.int64], bits: Floats,
-    clustered: Floats, joint: tuple[Exchanged, Draws] | None,
+    corpus: Corpus, params: Params, rng: np.random.Generator, bits: Floats, clustered: Floats,
+    joint: tuple[Exchanged, Draws] | None,
 ) -> list[Score]:  # fmt: skip
     """Marked words and excess divergence of each compared group; ``joint``: combinations exchanged, and draws of it."""
     by_group: dict[str, tuple[Score, Score]] = {}
+    counts = corpus.n_marked(params.z_threshold)
     for axis in (*corpus.axes, None):
         groups = of_axis(corpus.grouping, axis)
         if not groups:
@@ -258,9 +206,7 @@ def _group_scores(
                 continue
             own, made = tested
             test = _Test.of(own.exchange, made, most_draws(params, 1))
-            by_group[group.name] = _of_group(
-                corpus, group, test, own, (float(counts[place]), float(bits[place])), clustered[:, place]
-            )
+            by_group[group.name] = _of_group(corpus, group, test, own, float(bits[place]), clustered[:, place])
     found = [by_group[group.name] for group in corpus.compared]
     return [
         *corrected([counted for counted, _ in found]),
@@ -281,11 +227,11 @@ def _not_tested(corpus: Corpus, group: Group, axis: str | None, n_words: float) 
 
 
 def _of_group(
-    corpus: Corpus, group: Group, test: _Test, own: Exchanged, values: tuple[float, float], influence: Floats
+    corpus: Corpus, group: Group, test: _Test, own: Exchanged, bits: float, influence: Floats
 ) -> tuple[Score, Score]:
-    """Marked words and excess divergence of one group, whose point values are given."""
-    n_words, bits = values
+    """Marked words and excess divergence of one group."""
     column, width = own.groups.index(group), len(own.groups)
+    n_words = float(own.observed[column])
     words = test.null(n_words, lambda made: made[:, column])
     more = test.null(float(own.observed[width + column]), lambda made: made[:, width + column])
     how = EXCHANGED if own.axis is None else f"{EXCHANGED} and the values of other axes"

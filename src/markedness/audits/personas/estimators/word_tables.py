@@ -85,7 +85,7 @@ def with_departures(corpus: Corpus, words: pd.DataFrame, found: Interactions | N
 
 
 def marked_words_by_group(corpus: Corpus, words: pd.DataFrame, scores: Sequence[Score]) -> pd.DataFrame:
-    """How many words each group has and would have by chance, from the Scores, and its divergence in bits."""
+    """How many words each group has, and at equal lengths has and would have by chance, and its divergence in bits."""
     by_key = {score.key: score for score in scores}
     sentiment = words["sentiment"].astype(float) if "sentiment" in words else pd.Series(dtype=float)
     by_group = sentiment.groupby(words["group"].astype(object))
@@ -98,6 +98,7 @@ def marked_words_by_group(corpus: Corpus, words: pd.DataFrame, scores: Sequence[
             {
                 "kind": corpus.kind, "group": group.name, "references": ", ".join(name for name, _ in group.references),
                 "marked": group.marked, "n_words": int(words["group"].eq(group.name).sum()),
+                "n_words_equal": NAN if np.isnan(score.null_mean) else score.estimate,
                 "null_mean": score.null_mean, "null_ci_low": score.null_low, "null_ci_high": score.null_high,
                 "p": score.p, "p_adjusted": score.p_adjusted, "excess": score.estimate - score.null_mean,
                 "valence": valence.get(group.name, NAN), "valence_sd": valence_sd.get(group.name, NAN),

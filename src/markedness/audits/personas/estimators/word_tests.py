@@ -51,7 +51,7 @@ class WordTests:
         for place, group in enumerate(own.groups):
             rows = np.flatnonzero(own.contrasts.group == place)
             drawn = own.z_draws(self.n_draws, rows, np.random.default_rng(state))
-            corrected, adjusted = np.full((2, len(rows), n_words), np.nan)
+            corrected, adjusted = np.ones((2, len(rows), n_words))
             for k, row in enumerate(rows):
                 corrected[k, words] = max_t(observed[row], drawn[:, k])
                 adjusted[k, words] = benjamini_hochberg(pooled_p(observed[row], drawn[:, k]))

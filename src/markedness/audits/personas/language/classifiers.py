@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -39,7 +40,8 @@ class SvmParams(Strict):
     top_words: int = Field(default=10, ge=1)
     """Words of largest weight that are listed per classifier."""
     duplicates: Literal["together", "refuse", "allow"] = "together"
-    """Copies of one text: keep them on one side of the split; train nothing; or split rows as they come."""
+    """Copies of one text, but for case and spaces: keep them on one side of the split; train nothing; or split rows as
+    they come. The texts of one cluster of the corpus are on one side too, unless rows are split as they come."""
     order: Literal["content", "file"] = "content"
     """Order of the texts of a corpus, by which the split is drawn: one that their content decides, or that of the rows
     in the file, as published."""
@@ -87,7 +89,7 @@ def classify(rows: pd.DataFrame, removed: Sequence[Sequence[str]], axes: Axes, p
     corpus = rows.assign(cut=without_strings(rows["answer"], *removed))
     models: dict[str, Pipeline] = {}
     words, predictions, notes = [], [], []
-    if copies := int(corpus.duplicated("answer").sum()):
+    if copies := int(_plain(corpus).duplicated().sum()):
         notes.append(f"{kind}: {copies} texts are copies of another; {_OF_COPIES[params.duplicates]}.")
     for labeling, labels in _labelings(corpus, axes).items():
         labelled = corpus.loc[labels.index]
@@ -141,25 +143,45 @@ def _split(
     """
     from sklearn.model_selection import train_test_split
 
-    copies = corpus.duplicated("answer").to_numpy()
+    copies = _plain(corpus).duplicated().to_numpy()
     if copies.any() and params.duplicates == "refuse":
         return ""
-    split = ~copies if params.duplicates == "together" else np.ones(len(corpus), dtype=bool)
-    places = every_nth(np.flatnonzero(split), params.max_texts)
-    counts = labels.iloc[places].value_counts()
-    places = places[labels.iloc[places].isin(counts.index[counts >= 2]).to_numpy()]
-    n_labels = labels.iloc[places].nunique()
-    n_test = int(np.ceil(params.test_share * len(places)))
-    if n_labels < 2 or min(n_test, len(places) - n_test) < n_labels:
-        return f"{len(places)} texts of {n_labels} labels are too few for a split"
+    rows = np.arange(len(corpus))
+    unit = rows if params.duplicates == "allow" else _inseparable(corpus)
+    distinct = np.flatnonzero(~copies) if params.duplicates == "together" else rows
+    places = every_nth(distinct, params.max_texts)
+    first = places[~pd.Series(unit[places]).duplicated().to_numpy()]
+    counts = labels.iloc[first].value_counts()
+    first = first[labels.iloc[first].isin(counts.index[counts >= 2]).to_numpy()]
+    crossed = labels.groupby(unit).nunique().gt(1).mean() > 0.5  # most write about several, so that none is of a label
+    n_labels = labels.nunique() if crossed else labels.iloc[first].nunique()
+    n_test = int(np.ceil(params.test_share * len(first)))
+    if n_labels < 2 or min(n_test, len(first) - n_test) < n_labels:
+        what = "texts" if len(first) == len(places) else "clusters of texts"
+        return f"{len(first)} {what} of {n_labels} labels are too few for a split"
     train, test = train_test_split(
-        places, test_size=params.test_share, stratify=labels.iloc[places].map(_with_article), random_state=params.seed
-    )
-    if copies.any() and params.duplicates == "together" and len(places) == int(split.sum()):
-        answers = corpus["answer"]
-        tested = answers.map(dict.fromkeys(answers.iloc[train], False) | dict.fromkeys(answers.iloc[test], True))
-        train, test = np.flatnonzero(tested.eq(False)), np.flatnonzero(tested.eq(True))
+        first, test_size=params.test_share, random_state=params.seed,
+        stratify=None if crossed else labels.iloc[first].map(_with_article),
+    )  # fmt: skip
+    used = rows if len(places) == len(distinct) else places
+    if len(first) < len(used) and len(np.unique(unit[used])) < len(used):
+        train, test = (own[np.isin(unit[own], unit[side])] for own, side in ((used, train), (rows, test)))
     return train, test
+
+
+def _plain(corpus: pd.DataFrame) -> pd.Series[str]:
+    """The answers in lower case with single spaces."""
+    return corpus["answer"].str.lower().str.split().str.join(" ")
+
+
+def _inseparable(corpus: pd.DataFrame) -> NDArray[np.int64]:
+    """Code of the texts that no split may tear apart, (n,): the same but for case and spaces, or of one cluster."""
+    code = pd.factorize(_plain(corpus))[0]
+    if "cluster" not in corpus:
+        return code.astype(np.int64)
+    cluster = pd.factorize(corpus["cluster"])[0] + len(corpus)
+    links = scipy.sparse.coo_matrix((np.ones(len(code)), (code, cluster)), (2 * len(corpus), 2 * len(corpus)))
+    return np.asarray(scipy.sparse.csgraph.connected_components(links, directed=False)[1][code], dtype=np.int64)
 
 
 def _with_article(label: str) -> str:
