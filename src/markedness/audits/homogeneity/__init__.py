@@ -39,7 +39,9 @@ SPEC = AuditSpec(
     ),
     missing_key="noncompliance.difference",
     features={
-        "answers": columns(text="prompt_id group cue cluster kind category status", whole="count", flag="empty kept"),
+        "answers": columns(
+            text="prompt_id group cue cluster name kind category status", whole="count", flag="empty kept"
+        ),
     },
     complete_corpus_ref="generate:complete_corpus",
     scores_ref="estimators.scores:scores",

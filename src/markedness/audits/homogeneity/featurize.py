@@ -56,9 +56,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     Returns
     -------
     Features or Unsupported
-        ``answers``: prompt_id, group, cue, the axes that the answers have, cluster, kind ("expression" or "text"),
+        ``answers``: prompt_id, group, cue, the axes that answers have, cluster, name, kind ("expression" or "text"),
         category, status, empty, kept (whether measures use the row), count and embedding (unit vector; texts only).
-        A cluster is a name within its group; an answer without a name is a cluster of its own.
+        A cluster is a name within its group; an answer without a name is a cluster of its own, and that is its name.
         Unsupported: there are texts, in a language that the embedding model does not know.
 
     Raises
@@ -74,10 +74,11 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     rows["kind"] = _kinds(responses, params.text_words)
     compared = rows["kind"].eq("text") & rows["status"].eq(Status.OK.value) & ~rows["empty"]
     rows["cluster"] = _clusters(responses, compared)
+    rows["name"] = _names(responses, rows["cluster"])
     rows["kept"] = ~rows["status"].isin([status.value for status in params.exclude])
     if params.exclude_empty:
         rows["kept"] &= ~rows["empty"]
-    keys = ["prompt_id", "group", "cue", *axes, "cluster", "kind", "category", "status", "empty", "kept"]
+    keys = ["prompt_id", "group", "cue", *axes, "cluster", "name", "kind", "category", "status", "empty", "kept"]
     if "study" in responses:
         rows["study"] = responses["study"]
         keys.append("study")
@@ -146,10 +147,16 @@ def _clusters(responses: pd.DataFrame, texts: pd.Series[bool]) -> pd.Series:
     first = number.groupby([responses["prompt_id"], group, plain], sort=False, dropna=True).transform("first")
     number = first.fillna(number).astype(number.dtype)
     alone = group + " #" + number.astype("string")
-    if "name" not in responses:
-        return alone
-    name = responses["name"].astype("string").fillna("").str.strip()
+    name = _names(responses, "")
     return (group + ": " + name).where(name.ne(""), alone)
+
+
+def _names(responses: pd.DataFrame, otherwise: pd.Series | str) -> pd.Series:
+    """The name of each answer; ``otherwise`` where it has none."""
+    if "name" not in responses:
+        return pd.Series(otherwise, index=responses.index, dtype="string")
+    name = responses["name"].astype("string").fillna("").str.strip()
+    return name.where(name.ne(""), otherwise)
 
 
 def _kinds(responses: pd.DataFrame, text_words: int) -> pd.Series:

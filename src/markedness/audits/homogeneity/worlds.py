@@ -43,6 +43,8 @@ class Dependence:
     """Standard deviation of a name's log odds of not complying."""
     missing_cells: float = 0.0
     """Share of names' cues without any compliant answer."""
+    surnames: bool = False
+    """Whether men and women of a race have the same names, with the same answers."""
     names: int = 5
     """Names for each race and gender."""
     cues: int = 4
@@ -60,10 +62,13 @@ def draw(world: Dependence, rng: np.random.Generator) -> FeatureTables:
             n_marked = (race != "White") + (gender == "woman")
             slope = 1 + world.marked * n_marked + world.gender * (gender == "woman")
             weights = -slope * by_cue[None, :, None] * ranks
-            weights = weights + world.name_sd * rng.normal(size=(world.names, world.cues, CATEGORIES))
+            if not world.surnames or gender == GENDERS[0]:
+                of_names = world.name_sd * rng.normal(size=(world.names, world.cues, CATEGORIES))
+                refusing = world.refusal_sd * rng.normal(size=world.names)
+            weights = weights + of_names
             shares = np.exp(weights) / np.exp(weights).sum(axis=2, keepdims=True)
             odds = np.log(world.refused[int(n_marked > 0)] / (1 - world.refused[int(n_marked > 0)]))
-            refused = 1 / (1 + np.exp(-(odds + world.refusal_sd * rng.normal(size=world.names))))
+            refused = 1 / (1 + np.exp(-(odds + refusing)))
             bad = rng.binomial(world.samples, np.broadcast_to(refused[:, None], (world.names, world.cues)))
             bad[rng.random(bad.shape) < world.missing_cells] = world.samples
             counts = rng.multinomial(world.samples - bad, shares)
@@ -76,6 +81,7 @@ def draw(world: Dependence, rng: np.random.Generator) -> FeatureTables:
     table = pd.DataFrame(rows, columns=columns)
     table["cue"] = "cue " + table["cue"].astype(str)
     table["category"] = ("word " + table["category"].astype(str)).where(table["category"] >= 0)
+    table["name"] = table["cluster"].str.replace(r" \w+: ", ": ", regex=True) if world.surnames else table["cluster"]
     answers = table.assign(prompt_id=table["cue"], kind="expression", empty=False, kept=table["status"].eq("ok"))
     return {"answers": answers}
 
@@ -97,6 +103,9 @@ def worlds(size: str = "quick") -> Sequence[World]:
     return (
         world("names_vary", f"Every name has answers of its own; no group differs. {asked}.", Dependence()),
         world("names_vary_a_lot", "As names_vary, with names twice as different.", Dependence(name_sd=1.6)),
+        world(
+            "surnames", "As names_vary; men and women of a race have the same names.", Dependence(surnames=True),
+        ),
         world(
             "women_vary_less", "Answers about women vary less, of whatever race.", Dependence(gender=PLANTED),
             (*races, *refusals),

@@ -26,6 +26,7 @@ from markedness.stats.inference import (
     LeaveOut,
     Null,
     Spread,
+    crossing,
     draws_needed,
     exchange_test,
     spread,
@@ -82,13 +83,16 @@ class PairCounts:
     Parameters
     ----------
     answers
-        cue, cluster (a name within its group), category, count.
+        cue, cluster (a name within its group), category, count; ``name``, the same in all groups, else the cluster.
     """
 
     def __init__(self, answers: pd.DataFrame) -> None:
         from scipy.sparse import coo_array
 
         codes, self.names = pd.factorize(answers["cluster"])
+        first = answers.drop_duplicates("cluster")
+        self.persons = first["name" if "name" in answers else "cluster"].to_numpy(object)
+        """Shape (names,): whose answers they are."""
         self.cues: list[Cue] = []
         category, count = answers["category"].to_numpy(object), answers["count"].to_numpy(float)
         for cue, places in answers.groupby("cue", sort=False).indices.items():
@@ -101,7 +105,7 @@ class PairCounts:
         """Two halves of the answers: each answer goes to one or the other."""
         halves = (object.__new__(PairCounts), object.__new__(PairCounts))
         for half in halves:
-            half.names, half.cues = self.names, []
+            half.names, half.persons, half.cues = self.names, self.persons, []
         for cue in self.cues:
             first, second = cue.matrix.copy(), cue.matrix.copy()
             first.data = rng.binomial(cue.matrix.data.astype(int), 0.5).astype(float)
@@ -109,6 +113,21 @@ class PairCounts:
             for half, matrix in zip(halves, (first, second), strict=True):
                 half.cues.append(Cue(cue.name, cue.names, matrix))
         return halves
+
+    def merged(self, units: Codes) -> PairCounts:
+        """Rows of one number as one name; ``units``: shape (names,), from 0 in the order of their first rows."""
+        from scipy.sparse import coo_array
+
+        _, first = np.unique(units, return_index=True)
+        if len(first) == len(units):
+            return self
+        made = object.__new__(PairCounts)
+        made.names, made.persons, made.cues = self.names[first], self.persons[first], []
+        for cue in self.cues:
+            present, row = np.unique(units[cue.names], return_inverse=True)
+            of_unit = coo_array((np.ones(len(row)), (row, np.arange(len(row)))), shape=(len(present), len(row)))
+            made.cues.append(Cue(cue.name, present, (of_unit.tocsr() @ cue.matrix).tocsr()))
+        return made
 
     def differences(self, codes: Codes, n_groups: int) -> tuple[Floats, Floats]:
         """P_d of group 0 minus that of each other group in each cue, and the same without each name.
@@ -160,15 +179,16 @@ def comparable(counts: PairCounts, axes: Sequence[AxisLabels]) -> list[AxisLabel
     so that nothing is known of its sampling error.
     """
     found = []
-    for one in axes:
-        whole, left = counts.differences(one.codes[None, :], len(one.values))
+    for labels in axes:
+        one = labels.merged()
+        whole, left = counts.merged(labels.units).differences(one.codes[None, :], len(one.values))
         there = np.isfinite(whole[0]).any(axis=1)
         known = np.isfinite(left[0]).any(axis=1)
         for place in range(1, len(one.values)):
             for group in (0, place):
                 own = one.codes == group
                 there[place - 1] &= own.sum() < 3 or bool(known[place - 1, own].all())
-        found += with_values(one, [place for place in range(1, len(one.values)) if there[place - 1]])
+        found += with_values(labels, [place for place in range(1, len(one.values)) if there[place - 1]])
     return found
 
 
@@ -200,22 +220,24 @@ def mean_difference(
     statistic is studentised by its delete-one-name jackknife under each exchange, of which there are at most ``most``,
     by default as many as a family of ``family`` tests needs.
     """
-    exchanges = [Exchange.of(one.codes, one.strata, one.codes < 0) for one in axes]
+    of_axes = [(counts.merged(one.units), one.merged()) for one in axes]
+    exchanges = [Exchange.of(one.codes, one.strata, one.codes < 0) for _, one in of_axes]
     offsets = [int(one.codes.min(initial=0)) for one in axes]  # Exchange counts labels from 0; -1 is "none"
     n_marked = sum(len(one.values) - 1 for one in axes)
 
-    def both(drawn: Sequence[Codes]) -> tuple[Floats, Floats, Floats]:
+    def both(drawn: Sequence[Codes]) -> tuple[Floats, Floats, list[tuple[Floats, Floats]]]:
         estimate: Any = 0.0
         variance: Any = 0.0
-        without: Any = 0.0
-        for one, codes in zip(axes, drawn, strict=True):
-            whole, left = counts.differences(codes, len(one.values))
+        parts = []
+        for (own_counts, one), codes in zip(of_axes, drawn, strict=True):
+            whole, left = own_counts.differences(codes, len(one.values))
             share = (len(one.values) - 1) / n_marked
-            estimate = estimate + share * _mean(_mean(whole, 2), 1)
+            mean = _mean(_mean(whole, 2), 1)
             own = _mean(_mean(left, 2), 1)
+            estimate = estimate + share * mean
             variance = variance + share**2 * jackknife_variance(own, codes)
-            without = without + share * own
-        return estimate, np.sqrt(variance), without
+            parts.append((share * mean, share * own))
+        return estimate, np.sqrt(variance), parts
 
     def draw(n: int) -> Floats:
         cells = len(counts.names) * max(1, len(counts.cues)) * max(len(one.values) for one in axes)
@@ -229,15 +251,25 @@ def mean_difference(
 
     if not axes:
         return None
-    (estimate,), error, (without,) = both([one.codes[None, :] for one in axes])
+    (estimate,), error, parts = both([one.codes[None, :] for _, one in of_axes])
+    of_persons = [
+        _by_person(own[0] - mean[0], own_counts.persons, counts.persons)
+        for (mean, own), (own_counts, _) in zip(parts, of_axes, strict=True)
+    ]
     observed = float(studentised(np.array([estimate]), error)[0])
     smallest = float(np.prod([exchange.smallest_p for exchange in exchanges]))
     return GroupDifference(
         "" if len(axes) > 1 else axes[0].axis, "", "", float(estimate),
-        _spread(counts, without, axes),
+        _spread(counts, float(estimate) + np.sum(of_persons, axis=0), axes),
         exchange_test(observed, draw, most or draws_needed(family), smallest_p=smallest),
-        int(sum(np.any([one.codes >= 0 for one in axes], axis=0))), len(counts.cues),
+        len(set(counts.persons[np.any([one.codes >= 0 for one in axes], axis=0)])), len(counts.cues),
     )  # fmt: skip
+
+
+def _by_person(moved: Floats, of_unit: NDArray[np.object_], persons: NDArray[np.object_]) -> Floats:
+    """How leaving out a name moves an estimate, to first order, summed over its units; shape of ``persons``."""
+    summed = pd.Series(moved).groupby(of_unit, sort=False).agg(lambda parts: parts.sum(skipna=False))
+    return np.asarray(summed.reindex(persons), dtype=float)
 
 
 def _spread(counts: PairCounts, without: Floats, axes: Sequence[AxisLabels]) -> Spread:
@@ -245,7 +277,7 @@ def _spread(counts: PairCounts, without: Floats, axes: Sequence[AxisLabels]) -> 
     used = np.any([one.codes >= 0 for one in axes], axis=0) & np.isfinite(without)
     cells = [" ".join(values) for values in zip(*(one.strata[used] for one in axes), strict=True)]
     return spread(
-        _given(without[used]), {"name": counts.names[used]}, [one.codes[used] for one in axes], strata=np.array(cells)
+        _given(without[used]), {"name": counts.persons[used]}, [one.codes[used] for one in axes], strata=np.array(cells)
     )
 
 
@@ -268,7 +300,7 @@ def value_differences(
     for one in axes:
         for place, value in enumerate(one.values[1:], 1):
             codes = np.select([one.codes == 0, one.codes == place], [0, 1], -1).astype(np.intp)
-            pair = AxisLabels(one.axis, (one.values[0], value), codes, np.where(codes < 0, "", one.strata))
+            pair = replace(one, values=(one.values[0], value), codes=codes, strata=np.where(codes < 0, "", one.strata))
             kept = codes >= 0
             found = mean_difference(_only(counts, kept), [_of(pair, kept)], rng, family, most)
             if found is not None and not comparable(counts, [pair]):
@@ -277,14 +309,14 @@ def value_differences(
                 yield replace(found, axis=one.axis, group=value, reference=one.values[0])
 
 
-def _of(labels: AxisLabels, kept: NDArray[np.bool_]) -> AxisLabels:
-    return AxisLabels(labels.axis, labels.values, labels.codes[kept], labels.strata[kept])
+def _of(one: AxisLabels, kept: NDArray[np.bool_]) -> AxisLabels:
+    return replace(one, codes=one.codes[kept], strata=one.strata[kept], units=crossing(one.units[kept]))
 
 
 def _only(counts: PairCounts, kept: NDArray[np.bool_]) -> PairCounts:
     """The names that are kept; cues that none of them answered are left out."""
     made = object.__new__(PairCounts)
-    made.names = counts.names[kept]
+    made.names, made.persons = counts.names[kept], counts.persons[kept]
     position = np.cumsum(kept) - 1
     made.cues = []
     for cue in counts.cues:
@@ -303,16 +335,16 @@ def cue_differences(counts: PairCounts, codes: Codes) -> pd.DataFrame:
         cue, difference, difference_ci_low, difference_ci_high, p; NaN where a group has no pairs of names, and bounds
         and p NaN with fewer than six effective names in a group.
     """
+    units = crossing(counts.persons, codes)
+    counts, codes = counts.merged(units), codes[np.unique(units, return_index=True)[1]]
     whole, left = counts.differences(codes[None, :], 2)
     rows = []
     for place, cue in enumerate(counts.cues):
         here = np.zeros(len(counts.names), dtype=bool)
         here[cue.names] = True
-        made = spread(
-            _given(left[0, 0, place][here & (codes >= 0)]),
-            {"name": counts.names[here & (codes >= 0)]},
-            codes[here & (codes >= 0)],
-        )
-        estimate = float(whole[0, 0, place])
+        here &= codes >= 0
+        estimate, persons = float(whole[0, 0, place]), counts.persons[here]
+        moved = _by_person(left[0, 0, place][here] - estimate, persons, persons)
+        made = spread(_given(estimate + moved), {"name": persons}, codes[here])
         rows.append((cue.name, estimate, *made.interval(estimate), made.p(estimate)))
     return pd.DataFrame(rows, columns=["cue", "difference", "difference_ci_low", "difference_ci_high", "p"])

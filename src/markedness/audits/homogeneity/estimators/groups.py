@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from markedness.audits.homogeneity.estimators.differentiation import Replicates
 from markedness.records import Axes, group_name
-from markedness.stats.inference import Codes
+from markedness.stats.inference import Codes, crossing
 
 MOST_UNLIKE = 0.2
 """Share of names that would have to have another value on the other axes, above which a sentence says so."""
@@ -79,7 +79,14 @@ class AxisLabels:
     codes: Codes
     """Shape (names,): index into ``values``, -1 for none."""
     strata: NDArray[np.object_]
-    """Shape (names,)."""
+    """Shape (names,): values of the other axes; of a name that has several, all of them."""
+    units: Codes
+    """Shape (names,): rows of one number are one name that is in several groups of the other axes."""
+
+    def merged(self) -> AxisLabels:
+        """One row a unit."""
+        _, first = np.unique(self.units, return_index=True)
+        return replace(self, codes=self.codes[first], strata=self.strata[first], units=np.arange(len(first)))
 
 
 def axis_labels(names: pd.DataFrame, axes: Axes) -> list[AxisLabels]:
@@ -88,8 +95,10 @@ def axis_labels(names: pd.DataFrame, axes: Axes) -> list[AxisLabels]:
     Parameters
     ----------
     names
-        One name a row, in the order of ``PairCounts.names`` of `group_differences`: the axes.
+        A name within its group a row, in the order of ``PairCounts.names`` of `group_differences`: the axes, and
+        ``name``, the same in all groups that a name is in.
     """
+    name = names["name"].astype(str) if "name" in names else pd.Series(names.index.astype(str), index=names.index)
     found = []
     for axis, words in axes.items():
         own = names[axis].astype(str)
@@ -98,7 +107,9 @@ def axis_labels(names: pd.DataFrame, axes: Axes) -> list[AxisLabels]:
             continue
         codes = np.asarray(own.map({value: place for place, value in enumerate(values)}).fillna(-1), dtype=np.intp)
         others = names[[other for other in axes if other != axis]].astype(str).agg(" ".join, axis=1)
-        found.append(AxisLabels(axis, tuple(values), codes, others.to_numpy(object)))
+        units = crossing(name.to_numpy(object), own.to_numpy(object))
+        strata = others.groupby(units).transform(lambda several: " | ".join(sorted(set(several))))
+        found.append(AxisLabels(axis, tuple(values), codes, strata.to_numpy(object), units))
     return found
 
 
@@ -119,7 +130,7 @@ def with_values(one: AxisLabels, kept: Sequence[int]) -> list[AxisLabels]:
     codes = np.full_like(one.codes, -1)
     for number, place in enumerate([0, *kept]):
         codes[one.codes == place] = number
-    return [AxisLabels(one.axis, tuple(one.values[place] for place in [0, *kept]), codes, one.strata)]
+    return [replace(one, values=tuple(one.values[place] for place in [0, *kept]), codes=codes)]
 
 
 def unlike_names(axes: Sequence[AxisLabels], values: Collection[str]) -> str:

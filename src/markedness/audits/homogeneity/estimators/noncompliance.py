@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from markedness.records import Axes, Status
 from markedness.results import NAN, Score
@@ -33,12 +34,12 @@ def noncompliance_difference(answers: pd.DataFrame, axes: Axes, rng: np.random.G
     names = _names(answers, axes)
     at_cues = _AtEqualCues(answers, axes, names, ["bad", "failed"], ["answered", "failed"])
     of_axes = [at_cues.of(axis, words.unmarked, words.marked) for axis, words in axes.items()]
-    bad, asked = (np.array([one[place] for one in of_axes]) for place in (0, 1))
+    bad, asked = merged([one[0] for one in of_axes], names, axes), merged([one[1] for one in of_axes], names, axes)
     left = [group for *_, groups in of_axes for group in groups]
     made = inference.contrast_score(
         "noncompliance.difference", bad, asked, contrasts(names, axes), rng,
-        cluster="name", clusters=names["cluster"], family=family, method=METHOD, rare=True, unit="answers",
-        comparable=True,
+        cluster="name", clusters=names["name"], family=family, method=METHOD, rare=True, unit="answers",
+        comparable=True, n=round(np.max([one[1] for one in of_axes], axis=0).sum()),
         n_missing=int(names["failed"].sum()),
         positive="answers about the marked groups fail or do not comply with the prompt more often",
         negative="answers about the marked groups fail or do not comply with the prompt less often",
@@ -49,14 +50,35 @@ def noncompliance_difference(answers: pd.DataFrame, axes: Axes, rng: np.random.G
 
 
 def contrasts(names: pd.DataFrame, axes: Axes) -> list[inference.Contrast]:
-    """The marked values of each axis against the unmarked one, within the values of the others; one row a name."""
+    """The marked values of each axis against the unmarked one, within the values of the others; rows of `_names`."""
     return [
-        inference.Contrast(
-            names[axis].to_numpy(object), words.marked, words.unmarked,
-            [names[other].astype(str).to_numpy() for other in axes if other != axis],
-        )
+        inference.Contrast(names[axis].to_numpy(object), words.marked, words.unmarked, [_strata(names, axis, axes)])
         for axis, words in axes.items()
-    ]  # fmt: skip
+    ]
+
+
+def _units(names: pd.DataFrame, axis: str) -> Codes:
+    """Number of each name with one value of the axis, shape (rows,); it may be in several groups of the others."""
+    return inference.crossing(names["name"].astype(str), names[axis].astype(str))
+
+
+def _strata(names: pd.DataFrame, axis: str, axes: Axes) -> NDArray[np.object_]:
+    """Values of the other axes of each row; of a name that has several, all of them."""
+    others = names[[other for other in axes if other != axis]].astype(str).agg(" ".join, axis=1)
+    found = others.groupby(_units(names, axis)).transform(lambda several: " | ".join(sorted(set(several))))
+    return found.to_numpy(object)
+
+
+def merged(values: Sequence[Floats], names: pd.DataFrame, axes: Axes) -> Floats:
+    """Values of the rows of each axis, (axes, rows), summed over those of one name with one value of the axis.
+
+    The sum is in the first of these rows; the others have 0.
+    """
+    found = np.zeros((len(axes), len(names)))
+    for place, (axis, own) in enumerate(zip(axes, values, strict=True)):
+        units = _units(names, axis)
+        found[place, np.unique(units, return_index=True)[1]] = np.bincount(units, own)
+    return found
 
 
 def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rng: np.random.Generator) -> pd.DataFrame:
@@ -83,7 +105,7 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
     at_cues = _AtEqualCues(answers, axes, names, ["bad"], ["answered"])
     rows = []
     for axis, words in axes.items():
-        others = [names[other].astype(str).to_numpy() for other in axes if other != axis]
+        strata = _strata(names, axis, axes)
         for value in [value for value in words.values if names[axis].eq(value).any()]:
             own = names[names[axis].eq(value)]
             answered, bad, empty, unanswered, _ = (int(own[name].sum()) for name in COUNTED)
@@ -91,9 +113,9 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
             p = float("nan")
             if value != words.unmarked:
                 hits, asked, _ = at_cues.of(axis, words.unmarked, [value])
+                (hits,), (asked,) = (merged([one], names, {axis: words}) for one in (hits, asked))
                 p = inference.group_difference_score(
-                    "", hits, asked, names[axis], [value], words.unmarked, rng, cluster="name",
-                    blocks=others,
+                    "", hits, asked, names[axis], [value], words.unmarked, rng, cluster="name", blocks=[strata],
                 ).p  # fmt: skip
             rows.append(
                 (axis, value, answered, bad, share, *_interval(own, share, confidence_level), empty, unanswered, p)
@@ -206,14 +228,15 @@ def _names(answers: pd.DataFrame, axes: Axes, *further: str) -> pd.DataFrame:
     """One row per name, and per value of ``further`` columns: its axes, and how many of its answers are what."""
     status, count = answers["status"], answers["count"]
     missing = count.where(status.isin(UNANSWERED), 0)
-    counts = answers[["cluster", *axes, *further]].assign(
+    named = answers if "name" in answers else answers.assign(name=answers["cluster"])
+    counts = named[["cluster", "name", *axes, *further]].assign(
         answered=count - missing,
         bad=count.where(status.isin(NONCOMPLIANT), 0),
         empty=count.where(answers["empty"].astype(bool), 0),
         missing=missing,
         failed=count.where(status.eq(Status.FAILED.value), 0),
     )
-    keys: Sequence[str] = ["cluster", *axes, *further]
+    keys: Sequence[str] = ["cluster", "name", *axes, *further]
     return counts.groupby(list(keys), sort=False, dropna=False)[list(COUNTED)].sum().reset_index()
 
 
@@ -221,5 +244,5 @@ def _interval(names: pd.DataFrame, share: float, confidence_level: float) -> tup
     bad, answered = names["bad"].to_numpy(float), names["answered"].to_numpy(float)
     used = answered > 0
     without = inference.mean_leave_out(bad[used] / answered[used], answered[used])
-    found = inference.spread(without, {"name": names["cluster"].to_numpy()[used]}, weights=answered[used])
+    found = inference.spread(without, {"name": names["name"].to_numpy()[used]}, weights=answered[used])
     return found.interval(share, confidence_level)

@@ -19,7 +19,7 @@ from markedness.audits.homogeneity.estimators.group_differences import (
     value_differences,
 )
 from markedness.audits.homogeneity.estimators.groups import AxisLabels, axis_labels, exchangeable, unlike_names
-from markedness.audits.homogeneity.estimators.noncompliance import contrasts, noncompliance_difference
+from markedness.audits.homogeneity.estimators.noncompliance import contrasts, merged, noncompliance_difference
 from markedness.audits.homogeneity.estimators.params import Params
 from markedness.records import Axes, FeatureTables
 from markedness.results import NAN, Score, named_contrasts, not_estimated
@@ -88,7 +88,9 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     elif answers["kind"].eq("text").any():
         why = "the answers are longer texts, which are compared by sentence embeddings (similarity_difference)"
         made.append(not_estimated("pd_difference.marked", why))
-    made.append(noncompliance_difference(answers, axes, rng, TESTED))
+    missing = noncompliance_difference(answers, axes, rng, TESTED)
+    every = axis_labels(answers.drop_duplicates("cluster").set_index("cluster"), axes)
+    made.append(_warned(missing, unlike_names(every, {value for one in every for value in one.values})))
     return inference.adjusted(made, SPEC.headline)
 
 
@@ -119,11 +121,11 @@ def _of_empty_answers(answers: pd.DataFrame, axes: Axes, rng: np.random.Generato
     kept = answers[answers["kept"].astype(bool) & answers["kind"].eq("expression")]
     if not kept["empty"].any():
         return ""
-    counts = kept[["cluster", *axes]].assign(n=kept["count"], empty=kept["count"].where(kept["empty"].astype(bool), 0))
-    names = counts.groupby(["cluster", *axes], sort=False, dropna=False)[["n", "empty"]].sum().reset_index()
-    made = inference.contrast_score(
-        "", names["empty"], names["n"], contrasts(names, axes), rng.spawn(1)[0], cluster="name"
-    )
+    kept = kept.assign(name=kept.get("name", kept["cluster"]), n=kept["count"])
+    kept["empty"] = kept["n"].where(kept["empty"].astype(bool), 0)
+    names = kept.groupby(["cluster", "name", *axes], sort=False, dropna=False)[["n", "empty"]].sum().reset_index()
+    hits, totals = (merged([names[one].to_numpy(float)] * len(axes), names, axes) for one in ("empty", "n"))
+    made = inference.contrast_score("", hits, totals, contrasts(names, axes), rng.spawn(1)[0], cluster="name")
     if not made.p <= inference.ALPHA:
         return ""
     return (
