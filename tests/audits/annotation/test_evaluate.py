@@ -109,7 +109,7 @@ def test_across_models_corrects_over_all_and_counts_directions() -> None:
     params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=160), dialect=DIALECT)
     features = {
         model: tabled(ask(params, annotator({("Black", "poor"): gap}), seed=5))
-        for model, gap in (("a", -0.4), ("b", -0.4), ("c", 0.0))
+        for model, gap in (("a", -0.6), ("b", -0.6), ("c", 0.0))
     }
     found = evaluate.across(features, pd.DataFrame(), PARAMS)
     assert evaluate.across({"a": features["a"]}, pd.DataFrame(), PARAMS) == {}

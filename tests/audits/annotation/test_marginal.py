@@ -9,7 +9,7 @@ from scipy import stats
 from tests.cells import number
 
 from markedness.audits.annotation import evaluate, figures, worlds
-from markedness.audits.annotation.estimators.cells import REASONS, matched, of_paradigm
+from markedness.audits.annotation.estimators.cells import REASONS, factors, matched, of_paradigm
 from markedness.audits.annotation.estimators.marginal import marginal_gaps
 from markedness.audits.annotation.estimators.notes import few_clusters
 from markedness.audits.annotation.estimators.tables import name_gaps
@@ -185,3 +185,24 @@ def test_gaps_of_blind_worlds_with_ten_reference_names_are_not_accused_and_have_
     tables = [few_reference_names(37_000 + seed, 10) for seed in range(100)]
     assert all(table["caveat"].eq("").all() for table in tables)
     assert accused([one(table, "all", "all", "gap") for table in tables]) > 0.01
+
+
+def test_vignettes_that_pairs_of_texts_share_are_clusters_and_so_are_phrases_of_many_pairs() -> None:
+    rows = stored(
+        group=["AAVE", "SAE"] * 12, pair=[f"{n // 2}" for n in range(24)], vignette=[f"{n // 4}" for n in range(24)],
+        y=list("10" * 12), task=["angry"] * 24,
+    )  # fmt: skip
+    of = matched(tabled(rows)["pairs"])
+    assert {name: len(set(labels)) for name, labels in of.factors.items()} == {"pair": 12, "vignette": 6}
+    alone = matched(tabled(rows.assign(vignette=rows["pair"]))["pairs"])
+    assert list(alone.factors) == ["pair"]
+    # 7 x 7 phrases in 49 vignettes, each in one pair or more of each group
+    for pairs, expected in ((49, {"phrase_a": 7, "phrase_b": 7}), (40, {"vignette": 40})):
+        vignettes = [f"a{n // 7 + 1}-b{n % 7 + 1}" for n in range(pairs)]
+        table = pd.DataFrame({
+            "group": "Black", "name": [f"n{n % 9}" for n in range(pairs)], "task": "poor",
+            "reference_name": [f"r{n % 8}" for n in range(pairs)], "vignette": vignettes,
+        })  # fmt: skip
+        found, unknown = factors(table, dialect=False)
+        assert not unknown and list(found)[:2] == ["name", "reference_name"]
+        assert {name: len(set(labels)) for name, labels in found.items() if "name" not in name} == expected

@@ -49,6 +49,10 @@ class Setting:
     names: int = 20
     """Of each group and gender."""
     vignettes: int = 211
+    phrases: int = 20
+    """Of each of the two pools that vignettes are composed of; 0: they are not."""
+    phrase: float = 0.0
+    """Standard deviation of a phrase's shift for marked names on single tasks."""
     rates: Mapping[str, float] = field(default_factory=lambda: RATES)
     name: float = 0.1
     """Standard deviation of a name's shift on all tasks."""
@@ -108,7 +112,12 @@ def worlds(size: str = "quick") -> Sequence[World]:
         _world(
             "few_names",
             f"{max(240, asked):,} pairs from 10 names a group and 24 vignettes, of which some fit marked names better.",
-            setting(240, names=5, vignettes=24, name_task=0.1, side=0.1), every,
+            setting(240, names=5, vignettes=24, phrases=0, name_task=0.1, side=0.1), every,
+        ),
+        _world(
+            "phrases_fit",
+            f"{max(600, asked):,} pairs; each of 2 x 20 phrases of the vignettes fits marked names more or less.",
+            setting(600, phrase=0.07), every,
         ),
         _world(
             "yes_bias", "Marked names get yes 0.15 more often on every task: a shift, no stereotype.",
@@ -161,6 +170,10 @@ def _names(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
     gaps = np.array([[setting.gaps.get((g, task), 0.0) + setting.yes_bias for task in tasks] for g in GROUPS])
     text = rng.normal(0, setting.vignette, (setting.vignettes, len(tasks)))[vignette]
     fits = rng.normal(0, setting.side, (setting.vignettes, len(tasks)))[vignette]
+    composed, texts = _composed(setting)
+    if setting.phrase:
+        shifts = rng.normal(0, setting.phrase, (2, setting.phrases, len(tasks)))
+        fits = fits + (shifts[0][composed[0]] + shifts[1][composed[1]])[vignette]
     rates = np.array([setting.rates[task] for task in tasks])
     lack = rng.normal(0, setting.missing_name, n_names)
     sides: dict[str, NDArray[np.int32]] = {}
@@ -172,11 +185,20 @@ def _names(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
         sides |= _judged(y & ~lost, ~lost, suffix)
     about = {
         "paradigm": "names", "group": np.array(GROUPS)[group], "reference": "White", "iteration": np.arange(n) // 30,
-        "pair": np.arange(n).astype(str), "vignette": np.char.add("v", vignette.astype(str)),
+        "pair": np.arange(n).astype(str), "vignette": texts[vignette],
         "gender": np.array(["female", "male"])[gender], "name": np.char.add("n", name.astype(str)),
         "reference_name": np.char.add("n", reference.astype(str)),
     }  # fmt: skip
     return _table(about, TASKS, sides)
+
+
+def _composed(setting: Setting) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+    """The phrases of each vignette, (2, vignettes), the same in every world, and the names of the vignettes."""
+    if not setting.phrases:
+        return np.zeros((2, 0), dtype=np.intp), np.array([f"v{n}" for n in range(setting.vignettes)], dtype=object)
+    drawn = np.random.default_rng(20261125).permutation(setting.phrases**2)[: setting.vignettes]
+    of_pools = np.array(np.divmod(drawn, setting.phrases))
+    return of_pools, np.array([f"a{a + 1}-b{b + 1}" for a, b in of_pools.T], dtype=object)
 
 
 def _dialects(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:

@@ -21,13 +21,14 @@ OF_MARKED = {"names": "people with names of marked groups", "dialect": "texts in
 VALENCES = {"positive": 1, "negative": -1}
 """Item of a key -> valence of the tasks: favorable to the person, unfavorable."""
 CLUSTERED = {
-    "names": "t over crossed clusters (name, reference name, vignette left out in turn)",
-    "dialect": "t over pairs of texts",
+    "names": "t over crossed clusters (name, reference name, vignette or its phrases left out in turn)",
+    "dialect": "t over pairs of texts, and vignettes that several pairs share",
 }
 SIZE = {
-    "names": "products of differences that share no name, reference name or vignette; squared sums over products within"
+    "names": "products of differences that share no name, reference name or vignette (phrase); squared sums over"
+    " products within clusters (ANOVA-type)",
+    "dialect": "products of differences of different texts and vignettes; squared sums over products within"
     " clusters (ANOVA-type)",
-    "dialect": "products of differences of different texts; squared sums over squares (ANOVA-type)",
 }
 FLIPPED = "where few differ or none share a cluster, signs of whole clusters exchanged"
 
