@@ -148,3 +148,14 @@ def test_texts_that_are_not_matched_have_clusters_in_each_guise() -> None:
         made = claim.made(np.random.default_rng(5))
         assert not made.has_interval, made.key
         assert "'verb'" in made.caveat, made.key
+
+
+def test_occupations_of_one_group_are_one_cluster_of_the_slope() -> None:
+    drawn = Model().draw(np.random.default_rng(5))
+    alone = {**drawn, "attributes": drawn["attributes"].drop(columns="soc_major_group")}
+    grouped, single = (
+        {score.key: score for score in scores(features, Params(), np.random.default_rng(0))}["prestige.slope"]
+        for features in (drawn, alone)
+    )
+    assert grouped.clusters["occupational group"] == 21 and single.clusters["occupation"] == 65
+    assert grouped.estimate == single.estimate and "occupational groups" in grouped.method

@@ -600,6 +600,44 @@ def test_scores_given_twice_count_once_where_they_agree_and_are_noted_where_not(
     assert scores["lazy", "corpus/go-1"] == -2.0 and scores["kind", "corpus/go-1"] == -1.0
 
 
+def posted(cluster: list[str], text: list[str], guise: list[str]) -> Features:
+    """One score of each of some messages, by author and text; utterance numbers the messages."""
+    rows = pd.DataFrame({"prompt_id": "T1", "group": guise, "guise": guise, "candidate": "lazy", "log_prob": "-1"})
+    number = [str(n) for n in range(len(text))]
+    return featurized(rows.assign(cluster=cluster, text=text, utterance=number, sample=0))
+
+
+def test_copies_of_a_text_and_what_else_their_authors_posted_are_one_cluster() -> None:
+    # a and b posted one text, b and c another; d and e nothing that somebody else did
+    authors, texts = list("abbcde"), ["He be here", "he  be here ", "we out", "We out", "d", "e"]
+    made = posted([*authors, "s"], [*texts, "so"], ["AAE"] * 6 + ["SAE"])
+    table = made.tables["scores"].sort_values("pair")
+    assert table["cluster"].tolist() == ["a"] * 4 + ["d", "e"]
+    (note,) = made.notes
+    assert note.startswith("4 texts of 7 (each counted once a task) are copies") and note.endswith("are 4 in all.")
+    assert posted(["s", "a"], ["so", "So"], ["SAE", "AAE"]).tables["scores"]["cluster"].tolist() == ["a"]
+    assert made.tables["texts"]["cluster"].nunique() == 4
+
+
+def test_texts_that_are_no_copies_or_of_one_author_keep_their_clusters() -> None:
+    made = posted(list("aabs"), ["he be", "he be", "", ""], ["AAE"] * 3 + ["SAE"])
+    assert made.tables["scores"]["cluster"].tolist() == ["a", "a", "b"] and not made.notes
+    unnamed = posted([""] * 3, ["he be", "he be", "so"], ["AAE"] * 2 + ["SAE"])
+    assert unnamed.tables["scores"]["cluster"].isna().all() and not unnamed.notes
+    # numbers of the texts of each guise are no texts that the guises share
+    numbered = generate.complete_corpus(stored_scores(verb="v").assign(
+        utterance=lambda t: t["log_prob"], cluster=lambda t: t["guise"]), STIMULI, generate.Params())  # fmt: skip
+    assert set(numbered["cluster"]) == {"AAE", "SAE"}
+
+
+def test_pairs_with_a_copy_in_either_guise_are_one_cluster() -> None:
+    rows = paired_scores().assign(cluster=lambda t: t["pair"] + t["guise"])
+    rows["utterance"] = rows["utterance"].replace({"SAE go 2": "SAE go 1", "AAE see 1": "AAE go 2"})
+    table = of_corpus(rows).drop_duplicates("pair").set_index("pair")["cluster"]
+    assert table.tolist() == ["go-1AAE", "go-1AAE", "go-1AAE", "see-2AAE"]
+    assert of_corpus(paired_scores())["cluster"].nunique() == 2
+
+
 def test_texts_that_are_not_matched_may_be_of_different_number() -> None:
     rows = stored_scores()
     table = of_corpus(rows.drop(rows.query("group == 'AAE' and verb == 'go'").index))

@@ -89,7 +89,21 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     verbs = stimuli.table("verbs.csv", ["ing"])["ing"].tolist() if stimuli.has("verbs.csv") else []
     texts = text_table(rows, params.features, verbs, params.topics)
     tables = {"scores": table.assign(**labels), "attributes": _attributes(rows, stimuli), "texts": texts}
-    return Features(tables, notes=tuple(_given_again(rows)))
+    return Features(tables, notes=(*_given_again(rows), *_copies(rows)))
+
+
+def _copies(rows: pd.DataFrame) -> Iterator[str]:
+    """Texts of stored data that are copies of texts of other clusters."""
+    if "copied" not in rows:
+        return
+    texts = rows[rows["group"].fillna("").ne("") & rows["setting"].ne("overt")]
+    texts = texts.drop_duplicates(["task", "text_set", "pair", "group"])
+    n, clusters = int(texts["copied"].sum()), texts["cluster"].nunique()
+    yield (
+        f"{count(n, 'text')} of {len(texts):,} (each counted once a task) {are(n)} copies, case and white space apart, "
+        f"of texts of other clusters. Texts that share a text or a cluster, directly or through others, are one "
+        f"cluster: there are {clusters:,} in all."
+    )
 
 
 def _given_again(rows: pd.DataFrame) -> Iterator[str]:

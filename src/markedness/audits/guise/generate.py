@@ -167,7 +167,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
 
     Rows of a guise with a ``pair`` are meaning-matched unless ``setting`` says otherwise; rows without one are
     numbered and treated as independent sets, see `markedness.audits.guise.design.stored.with_pairs`. A row without a
-    guise is the neutral context of a decision. ``cluster`` or ``verb`` says which texts belong together.
+    guise is the neutral context of a decision. ``cluster`` or ``verb`` says which texts belong together; those
+    with copies of one ``text`` do too.
 
     Raises
     ------

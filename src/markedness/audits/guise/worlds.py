@@ -31,6 +31,12 @@ PRESTIGE = (
     3.9, 4.8, 6.8, 5.3, 6.3, 6.8, 6.6, 6.4, 6.2, 4.6, 6.1, 4.4, 4.5, 5.8, 4.4, 5.4, 5.4, 5.5, 5.0,
 )  # fmt: skip
 """Adjectives in the order of the alphabet; prestige of the occupations that have one."""
+OCCUPATIONAL_GROUPS = (
+    13, 27, 27, 11, 13, 17, 27, 43, 53, 27, 39, 27, 41, 35, 11, 37, 21, 43, 43, 35, 21, 25, 29, 27, 33, 15, 11,
+    29, 53, 19, 27, 17, 11, 33, 51, 25, 27, 23, 11, 23, 11, 49, 21, 41, 27, 29, 51, 27, 29, 53, 21, 25, 29, 19,
+    19, 43, 55, 0, 43, 29, 51, 25, 17, 29, 27,
+)  # fmt: skip
+"""Of the same occupations, as in occupations.csv; 0: none."""
 PERCENT_1933 = {13: 38.0, 17: 75.0, 20: 26.0, 28: 24.0, 35: 22.0}
 """Place of an adjective -> share of the participants of 1933 who named it."""
 ALL_PAIRS, ALL_PROMPTS = 420, 9
@@ -78,6 +84,8 @@ class Model:
     """Attributes, and half as much prompt by attribute."""
     fixed: bool = False
     """Whether every draw keeps the effects of attributes, and of the prompts of texts."""
+    alike: float = 0.0
+    """Share of the variance of occupations that those of one group have in common."""
     verb: float = 0.06
     """Verb by attribute."""
     leaning: float = 0.0
@@ -133,8 +141,11 @@ class Model:
         clusters = pool[:n_pairs] if not (self.texts or self.verbs) else pool
         k, n = len(rise), int(pool.max()) + 1
         of_attributes = np.random.default_rng(k) if self.fixed else rng
-        main = rise + self.attribute * of_attributes.normal(size=k)
+        main = rise + self.attribute * np.sqrt(1 - self.alike * (task == "occupations")) * of_attributes.normal(size=k)
         main = main + self.attribute / 2 * of_attributes.normal(size=(n_prompts, k))
+        if task == "occupations" and self.alike:
+            own, group = np.unique(OCCUPATIONAL_GROUPS, return_inverse=True)
+            main = main + self.attribute * np.sqrt(self.alike) * of_attributes.normal(size=len(own))[group]
         of_verbs = self.verb * rng.normal(size=(n, k)) + self.leaning * rng.normal(size=(n, 1)) * lean
         made = []
         for name in self.sets:
@@ -225,7 +236,9 @@ def _attributes() -> pd.DataFrame:
         for task in ("traits", "overt")
     ]  # fmt: skip
     occupations = [f"occupations {place:02d}" for place in range(len(PRESTIGE))]
-    parts.append(pd.DataFrame({"task": "occupations", "attribute": occupations, "prestige": PRESTIGE}))
+    groups = np.where(np.array(OCCUPATIONAL_GROUPS) > 0, OCCUPATIONAL_GROUPS, np.nan)
+    rated = {"attribute": occupations, "prestige": PRESTIGE, "soc_major_group": groups}
+    parts.append(pd.DataFrame({"task": "occupations", **rated}))
     words = ["conviction 00", "conviction 01"]
     parts.append(pd.DataFrame({"task": "conviction", "attribute": words, "detrimental": [False, True]}))
     return pd.concat(parts, ignore_index=True)
@@ -257,6 +270,10 @@ def worlds(size: str = "quick") -> Sequence[World]:
         _world(
             "attributes_differ", f"The guises differ for every attribute, whatever its ratings; {twelve}.",
             model(), uncovered=_ATTRIBUTES,
+        ),
+        _world(
+            "occupations_alike", "The same, and occupations of one group have half of the variance in common.",
+            model(alike=0.5), uncovered=_ATTRIBUTES,
         ),
         _world(
             "verbs_differ", "Verbs differ in which attributes they raise; no attribute is raised over all verbs; "

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import scipy
 
+from markedness.audits.guise.design.texts import digest
 from markedness.records import AuditError
 
 UNMATCHED = " (unmatched)"
@@ -18,11 +20,12 @@ def with_pairs(rows: pd.DataFrame, of_guise: pd.Series[bool], overt: pd.Series[b
     text is known by its ``utterance``, else by its ``cluster`` or ``verb``; several scores of one prompt and candidate
     beyond that are numbered in the order of the rows. The texts of each guise are then numbered in the order of their
     names, so that a number is one text of a guise, in all prompts and candidates, whatever the order of the rows.
+    Clusters that have copies of one text are one, see `_with_copies`.
 
     Parameters
     ----------
     rows
-        task, kind, prompt_id, group, candidate; optional: pair, setting, pairs, cluster, verb, utterance.
+        task, kind, prompt_id, group, candidate, marked; optional: pair, setting, pairs, cluster, verb, utterance, text.
     of_guise
         Whether a row is of a guise; the others, of the neutral context, have no text.
     overt
@@ -60,7 +63,54 @@ def with_pairs(rows: pd.DataFrame, of_guise: pd.Series[bool], overt: pd.Series[b
             "every pair of the corpus an id of its own"
         )
     _one_text_a_pair(rows[of_guise & ~lacking])
+    return _with_copies(rows, of_guise & ~overt)
+
+
+def _with_copies(rows: pd.DataFrame, of_text: pd.Series[bool]) -> pd.DataFrame:
+    """Join the clusters that have copies of one text, as of a message that several authors posted.
+
+    Texts that are the same, case and white space apart, are copies, as in text sets of one's own. Texts that share a
+    text or a cluster, directly or through others, are then one cluster, named for the first of its clusters by the
+    alphabet; ``copied`` says which rows are of texts with copies in several clusters. Of a matched pair the cluster is
+    that of its marked guise. Texts stand in the column text, else utterance, which for texts that are not matched may
+    be numbers that each guise has anew. Where there is no text or no cluster, and without copies, nothing changes.
+    """
+    of_unit = ["task", "pair", "side"]
+    text = _texts(rows)
+    there = rows.loc[of_text, ["task", "pair", "group", "marked", "cluster"]]
+    there = there.assign(side=rows["group"].where(rows["setting"].eq("unmatched"), ""), text=text)
+    there = there.drop_duplicates()
+    named = there.dropna(subset="cluster")
+    named = named[named["marked"] | ~named.groupby(of_unit)["marked"].transform("any").astype(bool)]
+    links = there.dropna(subset="text")[[*of_unit, "text"]].merge(named[[*of_unit, "group", "cluster"]], on=of_unit)
+    by_guise = links["group"].where(links["side"].eq(""), "")  # the guises of a matched pair may name clusters apart
+    copied = links[links.groupby(["text", "task", by_guise])["cluster"].transform("nunique").gt(1)]["text"].unique()
+    links = links[links["text"].isin(copied)]
+    if links.empty:
+        return rows
+    clusters, texts = (pd.factorize(links[column], sort=True) for column in ("cluster", "text"))
+    size = len(clusters[1]) + len(texts[1])
+    edges = scipy.sparse.coo_matrix((np.ones(len(links)), (clusters[0], len(clusters[1]) + texts[0])), (size, size))
+    part = scipy.sparse.csgraph.connected_components(edges, directed=False)[1][: len(clusters[1])]
+    names = pd.Series(np.asarray(clusters[1], dtype=object))
+    joined = dict(zip(names, names.groupby(part).transform("first"), strict=True))
+    rows["copied"] = text.isin(copied) & of_text
+    rows["cluster"] = rows["cluster"].map(lambda name: joined.get(name, name), na_action="ignore").astype("string")
     return rows
+
+
+def _texts(rows: pd.DataFrame) -> pd.Series:
+    """A name of the text of each row, the same for copies; missing where it is not known."""
+    found = pd.Series(pd.NA, rows.index, "string")
+    for column in ("utterance", "text"):
+        if column in rows:
+            text = rows[column].astype("string")
+            text = text.mask(text.str.strip().eq(""))
+            names = text.map({one: digest(one) for one in text.dropna().unique()}).astype("string")
+            if column == "utterance":
+                names += rows["group"].astype("string").where(rows["setting"].eq("unmatched"), "").radd(" ")
+            found = names.fillna(found)
+    return found
 
 
 def _one_text_a_pair(rows: pd.DataFrame) -> None:

@@ -26,10 +26,10 @@ class Pair:
 
     def cluster(self, guise: str) -> str:
         """The cluster of the text of a guise."""
-        return _digest(self.texts[guise]) if self.source is None else self.source
+        return digest(self.texts[guise]) if self.source is None else self.source
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
     """The same for copies of a text; not the text, which results may not be allowed to show."""
     return hashlib.sha256(" ".join(text.split()).casefold().encode()).hexdigest()[:12]
 
@@ -114,7 +114,7 @@ class TextReader:
         if source.rule is None:
             rows: Sequence[tuple[str, ...]] = self._given(where, source, guises)
             place = guises.index(self.axis.unmarked) if self.axis.unmarked in guises and source.matched else None
-            sources: Sequence[str | None] = [None if place is None else _digest(row[place]) for row in rows]
+            sources: Sequence[str | None] = [None if place is None else digest(row[place]) for row in rows]
         else:
             rows, sources = self._made(where, source.rule, guises)
         numbered = [

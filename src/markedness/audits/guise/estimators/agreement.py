@@ -71,18 +71,27 @@ def ranks(values: Floats, names: Sequence[str]) -> NDArray[np.int64]:
     return found
 
 
-def agreement_of_ranks(ranks: NDArray[np.int64]) -> Floats:
+def agreement_of_ranks(ranks: NDArray[np.generic]) -> Floats:
     """Mean over k of AP_k from the ranks (..., depth) of the human stereotypes, best first.
 
-    The hits of H_k stand at the sorted ranks r_1 < ... < r_k, so AP_k = (1/k) sum_j j / r_j.
+    The hits of H_k stand at the sorted ranks r_1 < ... < r_k, so k AP_k = sum_j j / r_j: the k-th hit adds its own
+    precision, and 1 / r to each hit behind it.
     """
     depth = ranks.shape[-1]
     if not depth:
         return np.full(ranks.shape[:-1], np.nan)
-    precisions = [
-        (np.arange(1, k + 1) / np.sort(ranks[..., :k], axis=-1)).sum(axis=-1) / k for k in range(1, depth + 1)
-    ]
-    return np.asarray(np.mean(precisions, axis=0))
+    place = [ranks[..., k].astype(float) for k in range(depth)]
+    precisions = np.zeros(ranks.shape[:-1])
+    total = np.zeros(ranks.shape[:-1])
+    for k, own in enumerate(place):
+        hits = np.ones(own.shape)
+        for other in place[:k]:
+            before = other < own
+            hits += before
+            total += np.where(before, 0.0, 1 / other)
+        total += hits / own
+        precisions += total / (k + 1)
+    return np.asarray(precisions / depth)
 
 
 def expected_agreement(n: int, depth: int = DEPTH) -> float:

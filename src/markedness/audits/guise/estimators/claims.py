@@ -10,7 +10,14 @@ import numpy as np
 
 from markedness.audits.guise import SPEC
 from markedness.audits.guise.estimators import nulls
-from markedness.audits.guise.estimators.sampling import OCCUPATION, PROMPT, VERB, Sample, ScoreFunction
+from markedness.audits.guise.estimators.sampling import (
+    OCCUPATION,
+    OCCUPATIONAL_GROUP,
+    PROMPT,
+    VERB,
+    Sample,
+    ScoreFunction,
+)
 from markedness.audits.guise.estimators.stereotypes import AssociationTask
 from markedness.results import NAN, Score
 from markedness.stats.inference import ALPHA, Null, Spread, claim, detectable
@@ -49,7 +56,7 @@ class Claim:
 
     def spread(self, estimate: float) -> Spread:
         """Sampling error of the score."""
-        sample = Sample(self.task.sets, self.task.params.base)
+        sample = Sample(self.task.sets, self.task.params.base, self.task.occupational_groups)
         if self.jumps:
             return sample.half_sample_spread(self.score, estimate, *self.factors)
         return sample.spread(self.sampled or self.score, *self.factors)
@@ -130,9 +137,10 @@ def claims(tasks: Sequence[AssociationTask]) -> Iterator[Claim]:
                 )  # fmt: skip
         elif task.task == "occupations" and task.prestige.notna().any():
             rated = task.only(task.prestige.notna())
+            of_occupations = OCCUPATION if rated.occupational_groups is None else OCCUPATIONAL_GROUP
             yield Claim(
                 "prestige.slope", rated, rated.slope, partial(nulls.slope_null, rated),
                 "is associated with occupations of higher prestige", "prestige exchanged among occupations",
-                factors=(VERB, OCCUPATION), sampled=rated.slope_of_association,
+                factors=(VERB, of_occupations), sampled=rated.slope_of_association,
                 negative="is associated with occupations of lower prestige", worse=-1,
             )  # fmt: skip

@@ -163,14 +163,16 @@ def agreement_detectable(task: AssociationTask, year: str, family: int, n: int =
     labels = np.zeros((2, n, len(names)), dtype=np.intp)
     for of_names, chosen in zip(labels, (raised, others), strict=True):
         np.put_along_axis(of_names, chosen, 1, axis=1)
+    ranked, is_raised = ranks(values, names), labels[0].astype(float)
 
     def found(rise: float) -> tuple[float, float]:
         """Share of draws beyond the quantile, and mean agreement."""
-        moved = np.zeros((n, len(names)))
-        np.put_along_axis(moved, raised, rise, axis=1)
-        agreement, chance, mean_ranks = np.zeros(n), np.zeros(n), np.zeros(moved.shape)
-        for row in values:
-            all_ranks = ranks(moved + row, names)
+        agreement, chance, mean_ranks = np.zeros(n), np.zeros(n), np.zeros(is_raised.shape)
+        for row, placed in zip(values, ranked, strict=True):
+            # Whom a raised attribute overtakes; two that are both raised, or both not, keep their order.
+            overtakes = ((placed[:, None] > placed) & (row[:, None] + rise > row)).astype(float)
+            lost, won = is_raised @ overtakes, (1 - is_raised) @ overtakes.T
+            all_ranks = placed + np.where(is_raised > 0, -won, lost)
             mean_ranks += all_ranks / len(values)
             agreement += agreement_of_ranks(np.take_along_axis(all_ranks, raised, axis=1)) / len(values)
             chance += agreement_of_ranks(np.take_along_axis(all_ranks, others, axis=1)) / len(values)

@@ -1,4 +1,4 @@
-"""What was sampled: the verbs or source texts of the pairs, the prompts, and for prestige the occupations."""
+"""What was sampled: the verbs or source texts of the pairs, the prompts, and the occupations or their groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from markedness.audits.guise.estimators.text_sets import Floats, Names, TextSet, mean_over_sets
 from markedness.stats.inference import Codes, Estimator, LeaveOut, Spread, half_sample_spread, spread
 
-VERB, PROMPT, OCCUPATION = "verb", "prompt", "occupation"
+VERB, PROMPT, OCCUPATION, OCCUPATIONAL_GROUP = "verb", "prompt", "occupation", "occupational group"
 """Factors: pairs of one verb, or of one source text where they are not made from verbs, are one cluster."""
 ScoreFunction = Callable[[Floats], Floats]
 """Log ratios (..., n_prompts, n_attributes) -> scores (...)."""
@@ -36,6 +36,8 @@ class Sample:
 
     sets: Sequence[TextSet]
     base: float
+    attribute_groups: Names | None = None
+    """Shape (attributes,): attributes of one name resemble each other; None where each is its own."""
 
     @property
     def missing_column(self) -> str:
@@ -69,6 +71,8 @@ class Sample:
             PROMPT: np.asarray(self.sets[0].prompts, dtype=object)[places // n_attributes],
             OCCUPATION: np.asarray(self.sets[0].attributes, dtype=object)[places % n_attributes],
         }
+        if self.attribute_groups is not None:
+            coded[OCCUPATIONAL_GROUP] = self.attribute_groups[places % n_attributes]
         if all(side.names is not None for side in sides):
             coded[VERB] = np.concatenate([side.names for side in sides if side.names is not None])
         known: Mapping[str, Codes | Names] = {name: coded[name] for name in factors if name in coded}

@@ -102,6 +102,14 @@ class AssociationTask:
         """Prestige by attribute."""
         return self.rating(self.params.prestige)
 
+    @property
+    def occupational_groups(self) -> NDArray[np.object_] | None:
+        """Shape (attributes,): the group of each occupation, itself where it has none; None without such ratings."""
+        if (groups := self.ratings.get("soc_major_group")) is None or groups.isna().all():
+            return None
+        known = groups.notna()
+        return np.where(known, "group " + groups.fillna(0).astype(int).astype(str), groups.index.astype(str))
+
     @cached_property
     def years(self) -> dict[str, list[str]]:
         """Year -> the human top attributes among those scored."""
