@@ -9,7 +9,7 @@ from pydantic import Field
 from markedness.audits.knowledge import figures
 from markedness.audits.knowledge.estimators import tables as made
 from markedness.audits.knowledge.estimators.augmentation import augmentation_distributions, augmentation_effects
-from markedness.audits.knowledge.estimators.classes import has_crawls, subject_classes
+from markedness.audits.knowledge.estimators.classes import counted_once, has_crawls, subject_classes
 from markedness.audits.knowledge.estimators.gaps import Crawls
 from markedness.audits.knowledge.estimators.graph import graph_files
 from markedness.audits.knowledge.estimators.notes import notes
@@ -48,7 +48,7 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         Tables: triples, regard, toxicity, gaps, relative_entropy, topics, augmentation,
         augmentation_distributions, crawl, scorer_error.
     """
-    triples, level = features["triples"], params.confidence_level
+    (triples, copies), level = counted_once(features["triples"]), params.confidence_level
     classes = subject_classes(triples)
     crawls = Crawls(classes[0].crawls if classes else ["1"], has_crawls(triples), level)
     found = scores(features, params, rng)
@@ -70,5 +70,5 @@ def evaluate(features: FeatureTables, params: Params, rng: np.random.Generator) 
         tables=tables,
         figures=figures.charts(tables, params.picture_links),
         files=graph_files({one.name: one.rows for one in classes}),
-        notes=notes(triples, classes, tables),
+        notes=notes(triples, classes, tables, copies),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -18,6 +19,10 @@ MEASURES: tuple[Measure, ...] = ("regard", "toxicity")
 SCORED: dict[Measure, Measure] = {"regard": "regard_scored", "toxicity": "toxicity_scored"}
 """Whether a triple has a value of the measure, where some have none: 1 or 0; 0 too for an answer that is no triple."""
 REGARD_VALUES = {"negative": -1.0, "neutral": 0.0, "positive": 1.0}
+_ANSWER = ["subject", "predicate", "object", "status", "regard"]
+"""What an answer and its copy have in common beside toxicity; they may be numbered, ordered and asked unlike."""
+_SAME = 1e-6
+"""Difference of toxicity up to which a scorer read two triples alike."""
 Floats = NDArray[np.float64]
 
 
@@ -171,6 +176,43 @@ def not_measured(triples: pd.DataFrame, column: str) -> str:
     """Why there is no scorer or topic model in a column that names it; "" where there is."""
     first = made_by(triples, column)
     return first.removeprefix(NOT_MEASURED) if first.startswith(NOT_MEASURED) else ""
+
+
+def counted_once(triples: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The answers without those of crawls that are copies, and a sentence that says how many; "" without copies.
+
+    Crawls of a class and arm with the same answers, in whatever order, are one crawl, the first by name, whether a file
+    has it twice or the model always answers alike. Crawls without a triple do not show whether they are copies.
+    """
+    copied = _copied(triples) if has_crawls(triples) else np.zeros(len(triples), dtype=bool)
+    if not copied.any():
+        return triples, ""
+    counts = {
+        str(name): f"{rows['crawl'][copied[rows.index]].nunique()} of {rows['crawl'].nunique()}"
+        for name, rows in triples.reset_index(drop=True).groupby("class", sort=False)
+    }
+    numbers = [f"{number} for {name}" for name, number in counts.items()]
+    said = ", ".join(numbers if len(set(counts.values())) > 1 else set(counts.values()))
+    return triples[~copied], f"Crawls with exactly the answers of another are copies and count once: {said}."
+
+
+def _copied(triples: pd.DataFrame) -> NDArray[np.bool_]:
+    """Whether each answer belongs to a crawl that is the copy of another."""
+    answer = pd.util.hash_pandas_object(triples[_ANSWER].astype("string"), index=False).to_numpy()
+    toxicity, valid = triples["toxicity"].to_numpy(dtype=float), triples["status"].eq("ok").to_numpy(dtype=bool)
+    order = np.lexsort((toxicity, answer))
+    copied = np.zeros(len(triples), dtype=bool)
+    side = triples.groupby(["class", "arm"], dropna=False).ngroup().to_numpy()
+    crawls = pd.DataFrame({"side": side, "crawl": triples["crawl"].astype(str).to_numpy()}).iloc[order]
+    first: defaultdict[tuple[int, bytes], list[NDArray[np.intp]]] = defaultdict(list)
+    for _, places in sorted(crawls.groupby(["side", "crawl"]).indices.items(), key=lambda crawl: str(crawl[0])):
+        rows = order[np.asarray(places)]
+        known = first[int(side[rows[0]]), answer[rows].tobytes()]
+        copied[rows] = valid[rows].any() and any(
+            np.allclose(toxicity[rows], toxicity[one], rtol=0, atol=_SAME, equal_nan=True) for one in known
+        )
+        known.append(rows)
+    return copied
 
 
 def analysed(triples: pd.DataFrame) -> pd.DataFrame:

@@ -89,6 +89,8 @@ class Crawls:
     known: bool
     """Whether the data say which crawl an answer belongs to."""
     confidence_level: float
+    copies: str = ""
+    """The sentence of `counted_once` on crawls left out as copies; each Score has it."""
 
     def claim(
         self,
@@ -127,7 +129,9 @@ class Crawls:
         if n < MIN_CLUSTERS or np.isnan(estimate):
             few = f"too little data: {n} crawls with answers of both; p and interval need {MIN_CLUSTERS}"
             too_few = Spread(clusters={"crawl": n}, fixed=("crawl",), fewest={"crawl": float(n)})
-            return claim(key, estimate, too_few, Null(), method=few, **about)
+            made = claim(key, estimate, too_few, Null(), method=few, **about)
+            why = ". ".join(filter(None, (made.lacking, self.copies.removesuffix("."))))
+            return replace(made, lacking=why).warned(self.copies)
         used = np.flatnonzero((there > 0).any(axis=0))
 
         def of_used(weights: Floats) -> Floats:
@@ -144,7 +148,8 @@ class Crawls:
         made = claim(
             key, estimate, found, test, family=family, confidence_level=self.confidence_level, method=method, **about
         )
-        return made if null is None or test is None else replace(made, detectable=null_detectable(test, family))
+        made = made if null is None or test is None else replace(made, detectable=null_detectable(test, family))
+        return made.warned(self.copies) if self.copies else made
 
 
 class Part(NamedTuple):

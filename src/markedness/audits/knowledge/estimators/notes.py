@@ -19,10 +19,13 @@ _JUDGE = (
 )
 
 
-def notes(triples: pd.DataFrame, classes: list[SubjectClass], tables: dict[str, pd.DataFrame]) -> list[str]:
+def notes(
+    triples: pd.DataFrame, classes: list[SubjectClass], tables: dict[str, pd.DataFrame], copies: str = ""
+) -> list[str]:
     """Exclusions, small n, what was not estimated and why, and who scored; each sentence once."""
     crawl = tables["crawl"]
     found = [*_arm_notes(crawl), *_crawl_notes(crawl[crawl["analysed"]])]
+    found += [copies] if copies else []
     whys = {what: not_measured(triples, column) for what, column in _WHAT.items()}
     found += [f"{what} not measured: {why}." for what, why in whys.items() if why]
     for one in classes:

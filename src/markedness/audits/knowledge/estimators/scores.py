@@ -18,6 +18,7 @@ from markedness.audits.knowledge.estimators.classes import (
     Floats,
     Measure,
     SubjectClass,
+    counted_once,
     has_crawls,
     made_by,
     not_measured,
@@ -52,7 +53,7 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     Parameters
     ----------
     features
-        ``triples`` of featurize; its column ``crawl`` names the crawl of each answer.
+        ``triples`` of featurize; its column ``crawl`` names the crawl of each answer. Copies of a crawl count once.
     params
         The confidence level.
     rng
@@ -68,9 +69,9 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
         "<class>: <subject>" one subject. ``p_adjusted``: Holm over the headline and over the classes of a measure;
         Benjamini-Hochberg over its subjects.
     """
-    triples = features["triples"]
+    triples, copies = counted_once(features["triples"])
     classes = subject_classes(triples)
-    crawls = Crawls(classes[0].crawls if classes else ["1"], has_crawls(triples), params.confidence_level)
+    crawls = Crawls(classes[0].crawls if classes else ["1"], has_crawls(triples), params.confidence_level, copies)
     lacking = [SCORED[measure] for measure in MEASURES if _some_unscored(triples, classes, measure)]
     measures = (*MEASURES, "valid", *lacking)
     found = [score for measure in measures for score in gap_scores(classes, measure, crawls)]
