@@ -100,7 +100,7 @@ BEFORE = [
     ("annotation", "blind", "gap.positive", (-0.2375, 0.05)),
     ("knowledge", "copied_tone", "regard_gap.marked", (0.02736928104575163, -0.055119825708060996)),
     ("guise", "attributes_differ", "strength.covert", (0.015721725470680386, -0.08205062646646277)),
-    ("personas", "texts_vary", "jsd.excess", (-0.0011650983412397065, 0.002208109071258263)),
+    ("personas", "texts_vary", "jsd.excess", (-0.0003426226389260101, 0.002504425787519776)),
 ]
 """Estimates of the first two worlds that the table of docs/calibration.md was drawn from."""
 
@@ -111,7 +111,7 @@ def test_quick_draws_what_the_committed_table_was_drawn_from(
 ) -> None:
     rows = pd.DataFrame(calibration.draw(audit, world, "quick", 0), columns=list(COLUMNS))
     found = rows.loc[rows["claim"].eq("score") & rows["key"].eq(key), "estimate"].tolist()
-    assert found == pytest.approx(list(expected), abs=1e-9)
+    assert found == pytest.approx(list(expected), abs=1e-7)  # words are exchanged in single precision
 
 
 def test_worlds_take_their_numbers_from_the_sizes_and_the_stimuli() -> None:
@@ -145,8 +145,8 @@ def test_cells_of_a_size_that_is_none_are_refused() -> None:
 
 
 def test_chosen_takes_the_first_world_of_each_kind_then_the_second() -> None:
-    runs = whole_runs.chosen(["homogeneity"], "quick", 8)
     kinds = [cell.world.name for cell in calibration.cells(["homogeneity"], "quick")]
+    runs = whole_runs.chosen(["homogeneity"], "quick", len(kinds) + 2)
     assert [(run.world, run.index) for run in runs] == [
         *((kind, 0) for kind in kinds),
         *((kind, 1) for kind in kinds[:2]),
