@@ -74,24 +74,20 @@ def ranks(values: Floats, names: Sequence[str]) -> NDArray[np.int64]:
 def agreement_of_ranks(ranks: NDArray[np.generic]) -> Floats:
     """Mean over k of AP_k from the ranks (..., depth) of the human stereotypes, best first.
 
-    The hits of H_k stand at the sorted ranks r_1 < ... < r_k, so k AP_k = sum_j j / r_j: the k-th hit adds its own
-    precision, and 1 / r to each hit behind it.
+    A hit of H_k at rank r adds (1 + hits before it) / r to k AP_k. So of two hits the later adds one over its rank, and
+    all of the k-th adds to AP_k, AP_(k+1), ..., divided by k, k + 1, ...
     """
     depth = ranks.shape[-1]
     if not depth:
         return np.full(ranks.shape[:-1], np.nan)
-    place = [ranks[..., k].astype(float) for k in range(depth)]
-    precisions = np.zeros(ranks.shape[:-1])
+    inverse = [1 / ranks[..., k].astype(float) for k in range(depth)]
     total = np.zeros(ranks.shape[:-1])
-    for k, own in enumerate(place):
-        hits = np.ones(own.shape)
-        for other in place[:k]:
-            before = other < own
-            hits += before
-            total += np.where(before, 0.0, 1 / other)
-        total += hits / own
-        precisions += total / (k + 1)
-    return np.asarray(precisions / depth)
+    for k, own in enumerate(inverse):
+        added = own.copy()
+        for other in inverse[:k]:
+            added += np.minimum(own, other)
+        total += added * sum(1 / n for n in range(k + 1, depth + 1))
+    return np.asarray(total / depth)
 
 
 def expected_agreement(n: int, depth: int = DEPTH) -> float:

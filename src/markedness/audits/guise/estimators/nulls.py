@@ -91,11 +91,12 @@ def welch(values: Floats, labels: Codes) -> Floats:
 
     ``values``: shape (attributes,) or (draws, attributes); ``labels``: (draws, attributes), at least two of each.
     """
-    moments = []
-    for chosen in (labels.astype(float), 1.0 - labels):
-        n = chosen.sum(axis=1)
-        total, squares = ((chosen * powers).sum(axis=1) for powers in (values, np.square(values)))
-        moments.append((total / n, np.maximum(squares - total**2 / n, 0.0) / (n - 1) / n))
+    chosen, moments = labels.astype(float), []
+    n, powers = chosen.sum(axis=1), (values, np.square(values))
+    sums = [np.einsum("da,a->d" if power.ndim == 1 else "da,da->d", chosen, power) for power in powers]
+    left = [power.sum(axis=-1) - one for power, one in zip(powers, sums, strict=True)]
+    for count, (total, squares) in ((n, sums), (chosen.shape[1] - n, left)):
+        moments.append((total / count, np.maximum(squares - total**2 / count, 0.0) / (count - 1) / count))
     (first, own), (second, others) = moments
     return studentised(first - second, np.sqrt(own + others))
 
@@ -163,19 +164,29 @@ def agreement_detectable(task: AssociationTask, year: str, family: int, n: int =
     labels = np.zeros((2, n, len(names)), dtype=np.intp)
     for of_names, chosen in zip(labels, (raised, others), strict=True):
         np.put_along_axis(of_names, chosen, 1, axis=1)
-    ranked, is_raised = ranks(values, names), labels[0].astype(float)
+    ranked = ranks(values, names)
+    ahead = ranked[:, :, None] > ranked[:, None, :]
+    is_raised, both = labels[0].astype(float), []
+    for who in (raised, others):
+        risen = np.take_along_axis(labels[0], who, axis=1) > 0
+        # Of each attribute and each raised one the pair in which the first may overtake, (raised, draws, names).
+        first, second = raised.T[:, :, None], who[None]
+        both.append((who, risen, np.where(risen, first + len(names) * second, second + len(names) * first)))
 
     def found(rise: float) -> tuple[float, float]:
         """Share of draws beyond the quantile, and mean agreement."""
-        agreement, chance, mean_ranks = np.zeros(n), np.zeros(n), np.zeros(is_raised.shape)
-        for row, placed in zip(values, ranked, strict=True):
-            # Whom a raised attribute overtakes; two that are both raised, or both not, keep their order.
-            overtakes = ((placed[:, None] > placed) & (row[:, None] + rise > row)).astype(float)
-            lost, won = is_raised @ overtakes, (1 - is_raised) @ overtakes.T
-            all_ranks = placed + np.where(is_raised > 0, -won, lost)
-            mean_ranks += all_ranks / len(values)
-            agreement += agreement_of_ranks(np.take_along_axis(all_ranks, raised, axis=1)) / len(values)
-            chance += agreement_of_ranks(np.take_along_axis(all_ranks, others, axis=1)) / len(values)
+        # Whom a raised attribute overtakes; two that are both raised, or both not, keep their order.
+        overtakes = ahead & (values[:, :, None] + rise > values[:, None, :])
+        pairs, won = overtakes.reshape(len(values), -1), overtakes.sum(axis=2)
+        agreement, chance = (
+            agreement_of_ranks(
+                ranked[:, who] - np.where(risen, won[:, who], 0) + sum(pairs.take(pair, axis=1) for pair in of_raised)
+            ).mean(axis=0)
+            for who, risen, of_raised in both
+        )
+        in_all = overtakes.sum(axis=0).astype(float)
+        moved = np.where(is_raised > 0, is_raised @ in_all.T - in_all.sum(axis=1), is_raised @ in_all)
+        mean_ranks = (ranked.sum(axis=0) + moved) / len(values)
         tests = [(agreement, chance)]
         if 2 <= len(human) <= len(names) - 2:
             tests.append((welch(-mean_ranks, labels[0]), welch(-mean_ranks, labels[1])))
