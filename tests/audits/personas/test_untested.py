@@ -17,8 +17,11 @@ from .conftest import generations, tabled
 WORDS = ["river", "book", "garden", "small", "music", "bread", "coffee", "walk", "brother", "window"]
 
 
-def made(prompts: dict[str, str], only_women: bool = False) -> dict[str, Score]:
-    """Scores of texts about White and Black people, the latter with words of their own; ``prompts``: race -> prompt."""
+def made(prompts: dict[str, str], only_women: bool = False, n_authors: int = 0) -> dict[str, Score]:
+    """Scores of texts about White and Black people, the latter with words of their own; ``prompts``: race -> prompt.
+
+    ``n_authors``: of each race, who write about men and women.
+    """
     rng, parts = np.random.default_rng(1), []
     for race, prompt in prompts.items():
         for gender in ("woman",) if only_women else ("man", "woman"):
@@ -27,6 +30,8 @@ def made(prompts: dict[str, str], only_women: bool = False) -> dict[str, Score]:
             parts.append(generations(rows, prompt))
     table = pd.concat(parts, ignore_index=True)
     table["sample"] = range(len(table))
+    if n_authors:
+        table["cluster"] = [f"{race} {row % n_authors}" for row, race in enumerate(table["race"])]
     return {score.key: score for score in scores(tabled(table).tables, Params(axes=AXES, n_permutations=400), rng)}
 
 
@@ -40,6 +45,14 @@ def test_group_that_shares_no_prompt_with_its_reference_is_not_tested_and_not_in
         assert "not tested" in found[key].method and "Black" in found[key].method
     for key in ("marked_words.excess", "jsd.excess", "refusals.difference"):
         assert "Black" in found[key].caveat, key
+
+
+def test_authors_of_one_race_who_write_about_men_and_women_are_named_as_the_reason() -> None:
+    found = made({"White": "p0", "Black": "p0"}, n_authors=8)
+    own = found["marked_words.persona: Black"]
+    assert math.isnan(own.p) and "no cluster has texts of the group and of what it is compared with" in own.method
+    for key in ("marked_words.excess", "refusals.difference"):
+        assert "no cluster" in found[key].method and found[key].over == "woman - man", key
 
 
 def test_no_group_that_shares_a_prompt_leaves_no_headline() -> None:

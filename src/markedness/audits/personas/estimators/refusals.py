@@ -40,7 +40,8 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
     if "refusals" in corpus.unread:
         return not_estimated(_KEY, corpus.unread["refusals"])
     names = ", ".join(g.name for g in untested)
-    left = f"not over {names}: no prompt was asked for the group and for what it is compared with" if untested else ""
+    both = "requests for the group and for what it is compared with"
+    left = f"not over {names}: no {units.apart(untested)} has {both}" if untested else ""
     if not pairs:
         return not_estimated(_KEY, left or "there is no marked group to compare")
     signs = np.array([grouping.fits(own) for own, _ in pairs]), np.array([grouping.fits(other) for _, other in pairs])

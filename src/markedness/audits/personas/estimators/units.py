@@ -8,6 +8,7 @@ exchanged with each other, where they answer the same prompts, and intervals lea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -158,6 +159,11 @@ class Units:
             blocks = (self.block[both], rest[self.combination][both], fixed[self.combination][both])
             found.append(Exchange.of(own[both], *blocks).smallest_p)
         return max(found, default=1.0)
+
+    def apart(self, groups: Sequence[Group], axis: str | None = None) -> str:
+        """What never has a group and what it is compared with, of groups of which `smallest_p` is 1."""
+        within_prompt = replace(self, block=self.prompt)
+        return "prompt" if all(within_prompt.smallest_p(group, axis) >= 1 for group in groups) else "cluster"
 
     @cached_property
     def factor(self) -> str:

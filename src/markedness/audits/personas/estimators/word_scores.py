@@ -173,11 +173,12 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
 
 def _untested(corpus: Corpus, groups: Sequence[Group], axis: str | None = None) -> str:
     """Why these groups are not tested."""
-    apart = [group.name for group in groups if corpus.units.smallest_p(group, axis) >= 1]
-    few = [group.name for group in groups if group.name not in apart]
+    apart = [group for group in groups if corpus.units.smallest_p(group, axis) >= 1]
+    few = [group.name for group in groups if group not in apart]
     parts = []
     if apart:
-        parts.append("no prompt has texts of the group and of what it is compared with: " + ", ".join(apart))
+        names, within = ", ".join(group.name for group in apart), corpus.units.apart(apart, axis)
+        parts.append(f"no {within} has texts of the group and of what it is compared with: {names}")
     if few:
         parts.append("cannot be found at this size, with so few texts: " + ", ".join(few))
     return f"not tested: {'; '.join(parts)}"
