@@ -285,6 +285,8 @@ ELSEWHERE = {
     "naming.py:_MODEL": "keys of params.yaml",
     "naming.py:_AXIS": "keys of params.yaml",
     "audits/annotation/design/vignettes.py:_WORD": "phrases of the stimuli",
+    "audits/annotation/estimators/cells.py:_COMPOSED": "names of vignettes; runs of digits between literals",
+    "audits/homogeneity/worlds.py:draw": "names that the worlds make",
     "audits/annotation/design/vignettes.py:screen": "phrases of the stimuli",
     "audits/knowledge/language/topics.py:_fit": "runs of characters that are no space; each is one match",
     f"{_PROMPTS}:_literal_length": "templates of the stimuli",
