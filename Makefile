@@ -1,13 +1,16 @@
 # Two commands: `make repro` runs the experiment, `make test` checks the code. Both work twice, and
 # offline once installed. PYTHON names another interpreter, VENV another environment, EXTRAS what is installed with it
-# (EXTRAS=dev,docs,s3,cluster adds Ray), PORT another port for MLflow.
+# in place of `all` for the experiment and `dev,docs,s3` for the rest (EXTRAS=dev,docs,s3,cluster adds Ray), PORT another
+# port for MLflow.
 PYTHON ?= python3
 VENV ?= .venv
-EXTRAS ?= dev,docs,s3
+EXTRAS ?=
 PORT ?= 5000
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
-INSTALL := $(VENV)/bin/pip install -qq --no-compile --editable '.[$(EXTRAS)]' 'moto[server]' 'aiobotocore[boto3]'
+RUNS := $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(VENV)/runs)
+DEV := dev,docs,s3
+INSTALL = $(BIN)/pip install -qq --no-compile --editable
 export PATH := $(abspath $(BIN)):$(PATH)
 export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
@@ -22,7 +25,7 @@ help:  ## what there is
 
 # The stages import their packages once, see src/markedness/warm.py.
 repro: export MARKEDNESS_WARM := 1
-repro: $(INSTALLED)  ## the whole experiment: install, pipeline, report
+repro: $(RUNS)  ## the whole experiment: install, pipeline, report
 	python scripts/controls_beside.py
 	dvc repro
 	@echo
@@ -35,18 +38,18 @@ test: $(INSTALLED)  ## ruff, mypy and the tests; says at its end what was skippe
 	mypy
 	pytest -m '' -n auto --dist loadfile --no-loadscope-reorder
 
-ui: $(INSTALLED)  ## MLflow on the local store
+ui: $(RUNS)  ## MLflow on the local store
 	markedness track
 	mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1 --port $(PORT)
 
 docs: $(INSTALLED)  ## the documentation, into site/
 	mkdocs build --strict
 
-replicate: $(INSTALLED)  ## how well this reproduces the literature
+replicate: $(RUNS)  ## how well this reproduces the literature
 	-markedness corpora get
 	markedness literature
 
-calibrate: $(INSTALLED)  ## error rates and power on worlds of known truth, into docs/calibration.md; may be stopped and continued
+calibrate: $(RUNS)  ## error rates and power on worlds of known truth, into docs/calibration.md; may be stopped and continued
 	markedness calibrate
 
 bench: $(INSTALLED)  ## speed and memory, as ratios within one run
@@ -60,13 +63,15 @@ check-machine:
 	@test -d $(VENV) || $(PYTHON) -c 'import shutil, sys; sys.exit(shutil.disk_usage(".").free < 6e9)' || { \
 	  echo "Less than 6 GB of disk are free here: the environment takes 3.5 GB, the embedded model 1.3 GB; free some space."; exit 1; }
 
-$(INSTALLED): pyproject.toml constraints.txt | check-machine
+$(VENV)/runs: WANTED = '.[$(or $(EXTRAS),all)]'
+$(INSTALLED): WANTED = '.[$(or $(EXTRAS),$(DEV))]' 'moto[server]' 'aiobotocore[boto3]'
+$(VENV)/runs $(INSTALLED): pyproject.toml constraints.txt | check-machine
 	@echo "Installing into $(VENV) (about 3 GB, some minutes) ..."
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --constraint constraints.txt || { \
+	$(INSTALL) $(WANTED) --constraint constraints.txt || { \
 	  for attempt in 1 2 3; do \
 	    $(BIN)/python scripts/offered_pins.py constraints.txt > $(VENV)/offered.txt && \
-	      $(INSTALL) --constraint $(VENV)/offered.txt && exit 0; \
+	      $(INSTALL) $(WANTED) --constraint $(VENV)/offered.txt && exit 0; \
 	  done; \
 	  echo "The installation failed, see above: the first one needs a package registry; after it everything works offline."; exit 1; }
 	touch $@
