@@ -149,7 +149,7 @@ class Crawls:
             key, estimate, found, test, family=family, confidence_level=self.confidence_level, method=method, **about
         )
         made = made if null is None or test is None else replace(made, detectable=null_detectable(test, family))
-        return made.warned(self.copies) if self.copies else made
+        return made.warned(self.copies)
 
 
 class Part(NamedTuple):
