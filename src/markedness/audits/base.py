@@ -155,7 +155,8 @@ class AuditSpec:
     complete_corpus_ref: str | None = None
     """Stimulus ids from the texts of a corpus."""
     scores_ref: str | None = None
-    """The Scores alone, made by `markedness.stats.inference`, without tables: what compare and calibrate ask for."""
+    """At least the Scores of the headline, those of evaluate, made by `markedness.stats.inference` without tables:
+    what compare and calibrate ask for."""
     worlds_ref: str | None = None
     """Worlds of known truth of a size of study, for calibrate; those of one size have names of their own."""
     as_corpus_ref: str | None = None

@@ -134,7 +134,7 @@ def test_excess_divergence_with_copies_in_some_groups_alone_says_that_it_is_too_
         chosen = {"Black": texts["race"].eq("Black"), "any": texts["text"] % 3 == 0, "none": texts["text"] < 0}[name]
         corpus = Corpus(with_copies_of(features, chosen.to_numpy(dtype=bool)), AXES, "persona")
         headline, groups = word_scores(corpus, params, np.random.default_rng(1))
-        said[name] = {one.key: one.caveat for one in (*headline, *groups)}
+        said[name] = {one.key: one.caveat for one in (*headline, *groups())}
     warned = {key for key, caveat in said["Black"].items() if "Copies of texts are not equally frequent" in caveat}
     # Copies do not differ by gender.
     assert {
@@ -187,7 +187,7 @@ def test_divergence_without_a_unit_is_that_of_all_others() -> None:
 def test_scores_of_texts_stored_five_times_are_those_of_texts_stored_once() -> None:
     once, five = (simulated(np.random.default_rng(10), copies=copies) for copies in (1, 5))
     found = [
-        {score.key: score for score in word_scores(corpus, Params(), np.random.default_rng(0))[1]}
+        {score.key: score for score in word_scores(corpus, Params(), np.random.default_rng(0))[1]()}
         for corpus in (once, five)
     ]
     key = "jsd.persona: Black"
@@ -199,6 +199,6 @@ def test_scores_of_texts_stored_five_times_are_those_of_texts_stored_once() -> N
 def test_word_scores_find_a_planted_word() -> None:
     corpus = simulated(np.random.default_rng(11), planted=0.9)
     headline, groups = word_scores(corpus, Params(), np.random.default_rng(0))
-    black = next(score for score in groups if score.key == "marked_words.persona: Black")
+    black = next(score for score in groups() if score.key == "marked_words.persona: Black")
     assert headline[0].key == "marked_words.excess"
     assert black.estimate >= 1 and black.p <= 0.05

@@ -65,7 +65,7 @@ SPEC = AuditSpec(
         ),
     },
     complete_corpus_ref="generate:complete_corpus",
-    scores_ref="estimators.scores:scores",
+    scores_ref="estimators.scores:headline",
     worlds_ref="worlds:worlds",
     as_corpus_ref="as_corpus:as_corpus",
     examples_ref="examples:examples",

@@ -69,7 +69,7 @@ SPEC = AuditSpec(
         "unread": columns(text="kind measure reason"),
     },
     complete_corpus_ref="design.corpus_prompts:complete_corpus",
-    scores_ref="estimators.scores:scores",
+    scores_ref="estimators.scores:headline",
     worlds_ref="worlds:worlds",
     as_corpus_ref="as_corpus:as_corpus",
     across_ref="evaluate:across",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,16 @@ from markedness.audits.guise.estimators.stereotypes import association_tasks, ma
 from markedness.records import FeatureTables
 from markedness.results import Score, not_estimated
 from markedness.stats.inference import adjusted, adjusted_apart
+
+
+def headline(features: FeatureTables, params: Params, rng: np.random.Generator) -> list[Score]:
+    """The Scores of the headline alone; equal to those of `scores`."""
+    scored, attributes = features["scores"], features["attributes"]
+    made: list[Score] = []
+    for group in marked_groups(scored, params)[:1]:
+        found = _of_guise(main_rows(scored[scored["group"].eq(group)], params), attributes, params, rng)
+        made = [make() for key, make in found if key in SPEC.headline]
+    return adjusted(_complete(made, scored), SPEC.headline)
 
 
 def scores(features: FeatureTables, params: Params, rng: np.random.Generator) -> list[Score]:
@@ -43,29 +55,36 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     scored, attributes = features["scores"], features["attributes"]
     made: list[Score] = []
     for group in marked_groups(scored, params):
-        own = main_rows(scored[scored["group"].eq(group)], params)
-        suffix = f": {group}" if made else ""
-        tasks = association_tasks(own, attributes, params)
-        of_group = [one.made(rng) for one in claims(tasks)]
-        of_group += [
-            not_estimated(f"strength.{ITEMS[task.task]}", "the probabilities are imputed")
-            for task in tasks
-            if task.task in ITEMS and not task.exact
-        ]
-        decisions = own[own["kind"].eq("decision")]
-        for task_name in decisions["task"].unique():
-            of_group.append(
-                decision_score(
-                    f"decision.{task_name}", decided(decisions, attributes, str(task_name), params.rule), rng, FAMILY
-                )
-            )
-        of_group.append(missing_score(own, rng, FAMILY))
-        of_group += contrast_scores(scored[scored["group"].eq(group)], attributes, params, rng)
-        made += [replace(score, key=score.key + suffix) for score in of_group]
-    made += dialect_scores(features, params, rng)
-    there = {score.key for score in made}
-    made += [not_estimated(key, _why(key, scored)) for key in SPEC.headline if key not in there]
+        of_group, suffix = scored[scored["group"].eq(group)], f": {group}" if made else ""
+        found = [make() for _, make in _of_guise(main_rows(of_group, params), attributes, params, rng)]
+        found += contrast_scores(of_group, attributes, params, rng)
+        made += [replace(score, key=score.key + suffix) for score in found]
+    made = _complete([*made, *dialect_scores(features, params, rng)], scored)
     return [*adjusted_apart(adjusted(made, SPEC.headline), _family), missing_share(scored)]
+
+
+def _of_guise(
+    own: pd.DataFrame, attributes: pd.DataFrame, params: Params, rng: np.random.Generator
+) -> Iterator[tuple[str, Callable[[], Score]]]:
+    """The keys of one guise against its reference, and what makes each Score, with draws of its own."""
+    tasks = association_tasks(own, attributes, params)
+    for one in claims(tasks):
+        yield one.key, partial(one.made, rng.spawn(1)[0])
+    for task in tasks:
+        if task.task in ITEMS and not task.exact:
+            key = f"strength.{ITEMS[task.task]}"
+            yield key, partial(not_estimated, key, "the probabilities are imputed")
+    decisions = own[own["kind"].eq("decision")]
+    for name in decisions["task"].unique():
+        answers, key = decided(decisions, attributes, str(name), params.rule), f"decision.{name}"
+        yield key, partial(decision_score, key, answers, rng.spawn(1)[0], FAMILY)
+    yield "missing.difference", partial(missing_score, own, rng.spawn(1)[0], FAMILY)
+
+
+def _complete(made: Sequence[Score], scored: pd.DataFrame) -> list[Score]:
+    """With a Score of each key of the headline, which says why it could not be made."""
+    there = {score.key for score in made}
+    return [*made, *(not_estimated(key, _why(key, scored)) for key in SPEC.headline if key not in there)]
 
 
 def _family(score: Score) -> tuple[str, bool]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,12 @@ from markedness.results import NAN, Score, not_estimated
 from markedness.stats.inference import ALPHA, NO_SPREAD, Null, adjusted, claim, exchange_test, null_detectable
 
 
+def headline(features: FeatureTables, params: Params, rng: np.random.Generator) -> list[Score]:
+    """The Scores of the headline alone, of the first kind of text; equal to those of `scores`."""
+    first = corpora(features, params.axes)[0]
+    return adjusted(_of_kind(first, params, rng).headline, SPEC.headline)
+
+
 def scores(features: FeatureTables, params: Params, rng: np.random.Generator) -> list[Score]:
     """Every Score with a null or an interval: the headline, of the first kind of text, then those of each group.
 
@@ -50,15 +56,31 @@ def claims(
     found: list[Score] = []
     tests: dict[str, Interactions | None] = {}
     for place, corpus in enumerate(kinds):
-        words, of_groups = word_scores(corpus, params, rng)
-        svm, of_labelings = svm_scores(corpus, params, rng)
-        interaction, tests[corpus.kind] = interaction_score(corpus, params, rng)
-        missing = refusal_difference(corpus, FAMILY, most_draws(params), rng)
-        headline = [*words, svm, _similarity(corpus, params), interaction, missing]
-        found += headline if place == 0 else of_further_kind(corpus.kind, headline)
-        refusals = corrected(refusals_by_group(corpus, rng))
-        found += [*_with_refusals(of_groups, refusals), *of_labelings, *refusals]
+        made = _of_kind(corpus, params, rng)
+        tests[corpus.kind] = made.interactions
+        found += made.headline if place == 0 else of_further_kind(corpus.kind, made.headline)
+        refusals = corrected(refusals_by_group(corpus, rng.spawn(1)[0]))
+        found += [*_with_refusals(made.of_groups(), refusals), *made.of_labelings, *refusals]
     return adjusted(found, SPEC.headline), tests
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The Scores of one kind of text."""
+
+    headline: list[Score]
+    of_groups: Callable[[], list[Score]]
+    """Makes those on the words of each group; what it draws is its own, so that the headline is the same without."""
+    of_labelings: list[Score]
+    interactions: Interactions | None
+
+
+def _of_kind(corpus: Corpus, params: Params, rng: np.random.Generator) -> _Made:
+    words, of_groups = word_scores(corpus, params, rng)
+    svm, of_labelings = svm_scores(corpus, params, rng)
+    interaction, tests = interaction_score(corpus, params, rng)
+    missing = refusal_difference(corpus, FAMILY, most_draws(params), rng)
+    return _Made([*words, svm, _similarity(corpus, params), interaction, missing], of_groups, of_labelings, tests)
 
 
 def _with_refusals(scores: Iterable[Score], refusals: Sequence[Score]) -> list[Score]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypedDict
 
 import numpy as np
@@ -110,8 +111,10 @@ def _child(rng: np.random.Generator) -> np.random.Generator:
     return np.random.default_rng(int(rng.integers(2**63)))
 
 
-def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tuple[list[Score], list[Score]]:
-    """``marked_words.excess`` and ``jsd.excess``; then the same of each group.
+def word_scores(
+    corpus: Corpus, params: Params, rng: np.random.Generator
+) -> tuple[list[Score], Callable[[], list[Score]]]:
+    """``marked_words.excess`` and ``jsd.excess``; then what makes the same of each group.
 
     The headline exchanges whole combinations: its null is that no axis matters. A group of one axis exchanges the
     values of that axis within prompt and the values of the others, which may matter; a crossed group is compared with
@@ -121,16 +124,16 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     if not corpus.marked.any():
         nothing = "no text of a marked group has words that can be compared with those of its reference"
         why = corpus.unread.get("words", nothing)
-        return [not_estimated("marked_words.excess", why), not_estimated("jsd.excess", why)], []
+        return [not_estimated("marked_words.excess", why), not_estimated("jsd.excess", why)], list
     groups = [group for group in corpus.compared if group.marked and group not in corpus.untested]
     marked = np.array([corpus.compared.index(group) for group in groups], dtype=np.intp)
     bits, influences = excess_influences(corpus, corpus.compared, _child(rng))
-    clustered = corpus.units.clustered(influences)
+    clustered, further = corpus.units.clustered(influences), rng.spawn(1)[0]
     if not groups:
         headline = [
             not_estimated(key, _untested(corpus, corpus.untested)) for key in ("marked_words.excess", "jsd.excess")
         ]
-        return headline, _group_scores(corpus, params, rng, bits, clustered, None)
+        return headline, partial(_group_scores, corpus, params, further, bits, clustered, None)
     joint = Exchanged(corpus, groups, None, params.z_threshold)
     observed, drawn = joint.observed, joint.draws(_child(rng))
     n_groups = len(groups)
@@ -157,18 +160,28 @@ def word_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tup
     ]  # fmt: skip
     if corpus.untested:  # a reader of the number alone must not take it for one of these groups
         headline = [one.warned(f"Not over all groups, {_untested(corpus, corpus.untested)}.") for one in headline]
-    of_groups = _group_scores(corpus, params, rng, bits, clustered, (joint, drawn))
-    unequal = {axis: unequal_copies(corpus, axis, _child(rng)) for axis in (None, *corpus.axes)}
-    axes = {group.name: axis for axis in unequal for group in of_axis(corpus.grouping, axis)}
+    unequal = unequal_copies(corpus, None, _child(rng))
 
-    shared = shared_texts(corpus)
+    def of_groups() -> list[Score]:
+        made = _group_scores(corpus, params, further, bits, clustered, (joint, drawn))
+        of_axes: dict[str | None, str] = {axis: unequal_copies(corpus, axis, _child(further)) for axis in corpus.axes}
+        return _warned(corpus, made, {**of_axes, None: unequal})
+
+    return _warned(corpus, headline, {None: unequal}), of_groups
+
+
+def _warned(corpus: Corpus, scores: Sequence[Score], unequal: Mapping[str | None, str]) -> list[Score]:
+    """What is tested says where copies or lengths could be what is found; ``unequal``: of the groups of each axis."""
+    axes = {group.name: axis for axis in unequal for group in of_axis(corpus.grouping, axis)}
+    always = (shared_texts(corpus), unequal_lengths(corpus))
 
     def warned(score: Score) -> Score:
-        tested = score.family and not score.missing
-        sentences = filter(None, (unequal[axes.get(score.group)], shared, unequal_lengths(corpus)) if tested else ())
-        return score.warned(said) if (said := " ".join(sentences)) else score
+        if not score.family or score.missing:
+            return score
+        said = " ".join(filter(None, (unequal[axes.get(score.group)], *always)))
+        return score.warned(said) if said else score
 
-    return list(map(warned, headline)), list(map(warned, of_groups))
+    return list(map(warned, scores))
 
 
 def _untested(corpus: Corpus, groups: Sequence[Group], axis: str | None = None) -> str:
