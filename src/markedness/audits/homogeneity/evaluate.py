@@ -99,12 +99,12 @@ def _expressions(
 ) -> dict[str, pd.DataFrame]:
     """The published tables of short answers."""
     cells = CategoryCounts(*(rows[column] for column in ("cue", "cluster", "category", "count")))
-    names = rows.drop_duplicates("cluster").set_index("cluster").reindex(counts.names)
-    members = groups(names, axes)
+    names = rows.drop_duplicates("cluster").set_index("cluster")
     bootstrap: Bootstrap = {
         group: {drawn.cue: drawn for drawn in cells.replicates(own, params.n_resamples, rng)}
-        for group, own in members.items()
+        for group, own in groups(names.reindex(cells.clusters), axes).items()
     }
+    members = groups(names.reindex(counts.names), axes)
     level = params.confidence_level
     effects = published_effects(bootstrap, axes, level, counts, members)
     differentiation = published_differentiation(bootstrap, level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -136,19 +137,30 @@ def _empty_notes(kept: pd.DataFrame) -> Iterator[str]:
 
 
 def _clusters(responses: pd.DataFrame, texts: pd.Series[bool]) -> pd.Series:
-    """A name within its group ("Asian woman: Min"); without a name the number in the cue ("Asian woman #3").
+    """A name within its group ("Asian woman: Min"); without a name a number in the cue ("Asian woman #3").
 
-    ``texts``: which are longer texts that can be compared. Without a name, such a text has the number of the first that
-    is word for word the same: copies are one cluster.
+    ``texts``: which are longer texts that can be compared. Without a name, such texts that are word for word the same
+    have one number: copies are one cluster.
     """
     group = responses["group"].astype("string").fillna("")
-    number = responses.groupby([responses["prompt_id"], group], sort=False, dropna=False).cumcount() + 1
-    plain = responses["text"].astype("string").str.lower().str.split().str.join(" ").where(texts)
-    first = number.groupby([responses["prompt_id"], group, plain], sort=False, dropna=True).transform("first")
-    number = first.fillna(number).astype(number.dtype)
-    alone = group + " #" + number.astype("string")
+    plain = responses["text"].astype("string").str.lower().str.split().str.join(" ")
+    number = _numbers(responses["prompt_id"].astype("string"), group, plain.fillna("\n" + responses["status"]))
+    copies = [responses["prompt_id"], group, plain.where(texts)]
+    least = number.groupby(copies, sort=False, dropna=True).transform("min")
+    alone = group + " #" + least.fillna(number).astype(number.dtype).astype("string")
     name = _names(responses, "")
     return (group + ": " + name).where(name.ne(""), alone)
+
+
+def _numbers(prompt: pd.Series, group: pd.Series, plain: pd.Series) -> pd.Series:
+    """Of each answer in its prompt and group, from 1 on: in the order of a hash, whatever the order of the rows.
+
+    The answers with one number are taken for those of one name, and each answer must have any number alike.
+    """
+    answer = prompt.fillna("") + "\n" + group + "\n" + plain
+    repeated = answer + "\n" + answer.groupby(answer, sort=False).cumcount().astype("string")
+    hashed = pd.Series([hashlib.blake2b(one.encode(), digest_size=8).hexdigest() for one in repeated], prompt.index)
+    return hashed.groupby([prompt, group], sort=False, dropna=False).rank(method="first").astype("int64")
 
 
 def _names(responses: pd.DataFrame, otherwise: pd.Series | str) -> pd.Series:

@@ -89,9 +89,9 @@ class PairCounts:
     def __init__(self, answers: pd.DataFrame) -> None:
         from scipy.sparse import coo_array
 
-        codes, self.names = pd.factorize(answers["cluster"])
-        first = answers.drop_duplicates("cluster")
-        self.persons = first["name" if "name" in answers else "cluster"].to_numpy(object)
+        codes, self.names = pd.factorize(answers["cluster"], sort=True)  # what is drawn must not follow the rows' order
+        persons = answers["name" if "name" in answers else "cluster"].to_numpy(object)
+        self.persons = persons[np.unique(codes, return_index=True)[1]]
         """Shape (names,): whose answers they are."""
         self.cues: list[Cue] = []
         category, count = answers["category"].to_numpy(object), answers["count"].to_numpy(float)
