@@ -179,9 +179,15 @@ def _included(responses: pd.DataFrame, params: Params) -> tuple[pd.DataFrame, pd
 
 
 def _clusters(table: pd.DataFrame, answers: pd.Series[str]) -> pd.Series[str]:
-    """The corpus's own, else a hash of the prompt and the text in lower case with single spaces; "" without text."""
+    """The corpus's own, else a hash of the prompt and the text in lower case with single spaces; "" without text.
+
+    A text that a group has word for word under several prompts is one cluster over these: the hash of the text alone.
+    """
     plain = answers.astype("string").str.lower().str.split().str.join(" ")
-    keys = table["prompt_id"].astype("string").fillna("") + "\n" + plain.fillna("")
+    prompt = table["prompt_id"].astype("string").fillna("")
+    of_group = [table["kind"], table["group"].astype("string").fillna(""), plain]
+    moved = plain.isin(plain[prompt.groupby(of_group, dropna=True).transform("nunique").gt(1)])
+    keys = prompt.mask(moved.astype(bool), "") + "\n" + plain.fillna("")
     hashed = ["#" + hashlib.blake2b(key.encode(), digest_size=8).hexdigest() for key in keys]
     hashed = [key if there else "" for key, there in zip(hashed, plain.notna(), strict=True)]
     given = table["cluster"].astype("string").fillna("")

@@ -21,6 +21,9 @@ _MIN_UNITS = 5
 """Texts that a word must occur in."""
 _MAX_WORDS = 2000
 """The most frequent words are tested."""
+_LEAST_LEFT = 0.05
+"""Share of its variance that fitting must leave of a word's number in a group: where its values and prompts say it all,
+what is left is the error of the fit."""
 _TOP = 3
 """Largest statistics of a draw that are kept."""
 
@@ -82,12 +85,14 @@ def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Gener
         relative = _relative_dispersion(np.square(residual) / dispersion, rate, units.combination, fits.shape[1])
         left = np.einsum("vgc,cv,c->gv", np.square(slope), mean_by_combination, relative) / expected
     z = _signed_root(observed - expected, expected, dispersion, left)
-    z = np.where(np.isfinite(z) & (left > 1e-9), z, np.nan)
+    z = np.where(np.isfinite(z) & (left >= _LEAST_LEFT), z, np.nan)
     if not np.isfinite(z).any():
         return None
     draws = _largest(_Residuals.of(corpus, rate, residual, lengths, relative), slope, (expected, dispersion, left), rng)
     most = min(n_draws, draws_needed(family))
-    null = exchange_test(float(np.nanmax(z)), draws.reader(lambda made: made[:, 0]), most, two_sided=False)
+    null = exchange_test(
+        float(np.nanmax(z)), draws.reader(lambda made: made[:, 0]), most, False, units.exchange().smallest_p
+    )
     made = draws.first(null.n)
     largest = np.sort(made[:, 0])
     p = (1 + len(largest) - np.searchsorted(largest, z)) / (1 + len(largest))

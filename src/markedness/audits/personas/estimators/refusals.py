@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from markedness.stats.inference import (
     exchange_test,
     group_difference_score,
     null_detectable,
+    studentised,
 )
 
 _KEY = "refusals.difference"
@@ -30,7 +32,8 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
     """Mean over the marked values of the absolute difference in missing texts from the unmarked value, beyond chance.
 
     Absolute, since refusals of one group may be more than those of its unmarked group on one axis and less on another.
-    Labels are exchanged among all requests of a prompt; the estimate is less its mean under exchange.
+    Labels are exchanged among all requests of a prompt; the estimate is less its mean under exchange. Where clusters
+    hold unequal numbers of requests, a small group may be given a large one: each difference is tested over its error.
     """
     hits, grouping, units = corpus.missing, corpus.asked_grouping, corpus.asked
     single = [g for g in grouping.compared if g.marked and len(g.fixed) == 1]
@@ -46,15 +49,17 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
         return not_estimated(_KEY, left or "there is no marked group to compare")
     signs = np.array([grouping.fits(own) for own, _ in pairs]), np.array([grouping.fits(other) for _, other in pairs])
     by_unit, copies = _by_unit(units, hits), units.copies
-    exchange = units.exchange()
+    exchange, statistics = units.exchange(), _equal if np.ptp(copies) == 0 else _over_error
     differences = _differences(units.combination[None, :], by_unit, copies, signs)[0]
     observed = float(np.abs(differences).mean())
+    tested = float(statistics(units.combination[None, :], by_unit, copies, signs)[0, 0])
     if not 0 < hits.mean() < 1:
         null = Null(p=1.0, mean=0.0, low=0.0, high=0.0)
     elif exchange.smallest_p >= 1:
         null = Null()
     else:
-        null = exchange_test(observed, _draws(exchange, by_unit, copies, signs, rng), most, False, exchange.smallest_p)
+        draw = _draws(exchange, partial(statistics, hits=by_unit, copies=copies, signs=signs), rng)
+        null = exchange_test(tested, draw, most, False, exchange.smallest_p)
     excess = replace(null, mean=null.mean - null.mean, low=null.low - null.mean, high=null.high - null.mean)
     made = claim(
         _KEY, observed - null.mean, units.spread(_influences(grouping, units, by_unit, pairs, differences)), excess,
@@ -72,30 +77,49 @@ def _by_unit(units: Units, hits: Floats) -> Floats:
     return np.asarray(np.bincount(units.of_text, hits, len(units)), dtype=float)
 
 
+def _equal(drawn: NDArray[np.intp], hits: Floats, copies: Floats, signs: tuple[Floats, Floats]) -> Floats:
+    """Mean absolute difference, (draws, 1)."""
+    return np.asarray(np.abs(_differences(drawn, hits, copies, signs)).mean(axis=1, keepdims=True))
+
+
+def _over_error(drawn: NDArray[np.intp], hits: Floats, copies: Floats, signs: tuple[Floats, Floats]) -> Floats:
+    """Mean absolute difference over its standard error, and the mean absolute difference, (draws, 2).
+
+    The error is of clusters, and at least that of independent requests with the share of both sides together: where by
+    luck none of a few is missing, a side has no variance.
+    """
+    parts = (hits, copies, hits**2, hits * copies, copies**2)
+    sums = [_by_combination(drawn, part, signs[0].shape[1]) for part in parts]
+    top, below, *squares = (np.stack([part @ side.T for side in signs]) for part in sums)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share, both = top / below, top.sum(axis=0) / below.sum(axis=0)
+        variance = (squares[0] - 2 * share * squares[1] + share**2 * squares[2]) / below**2
+        variance = np.maximum(variance, both * (1 - both) / below)
+    difference = share[0] - share[1]
+    t = studentised(difference, np.sqrt(variance.sum(axis=0)))
+    return np.column_stack([np.abs(t).mean(axis=1), np.abs(difference).mean(axis=1)])
+
+
 def _differences(drawn: NDArray[np.intp], hits: Floats, copies: Floats, signs: tuple[Floats, Floats]) -> Floats:
     """Share of missing texts of each marked value minus that of its unmarked one, (draws, values)."""
-    n_combinations = signs[0].shape[1]
-    place = (drawn + n_combinations * np.arange(len(drawn))[:, None]).ravel()
-    size = len(drawn) * n_combinations
-    top, below = (
-        np.bincount(place, np.tile(part, len(drawn)), size).reshape(len(drawn), -1) for part in (hits, copies)
-    )
+    top, below = (_by_combination(drawn, part, signs[0].shape[1]) for part in (hits, copies))
     with np.errstate(invalid="ignore", divide="ignore"):
         own, other = ((top @ side.T) / (below @ side.T) for side in signs)
     return np.asarray(own - other)
 
 
-def _draws(
-    exchange: Exchange, hits: Floats, copies: Floats, signs: tuple[Floats, Floats], rng: np.random.Generator
-) -> Callable[[int], Floats]:
-    step = max(1, 2_000_000 // max(1, len(hits)))
+def _by_combination(drawn: NDArray[np.intp], values: Floats, n: int) -> Floats:
+    """Sums over the units with each combination, (draws, n)."""
+    place = (drawn + n * np.arange(len(drawn))[:, None]).ravel()
+    sums = np.bincount(place, np.tile(values, len(drawn)), len(drawn) * n)
+    return np.asarray(sums.reshape(len(drawn), n), dtype=float)
+
+
+def _draws(exchange: Exchange, statistics: Callable[..., Floats], rng: np.random.Generator) -> Callable[[int], Floats]:
+    step = max(1, 2_000_000 // max(1, len(exchange.labels)))
 
     def draw(n: int) -> Floats:
-        parts = [
-            np.abs(_differences(exchange.draw(min(step, n - start), rng), hits, copies, signs)).mean(axis=1)
-            for start in range(0, n, step)
-        ]
-        return np.concatenate(parts)
+        return np.concatenate([statistics(exchange.draw(min(step, n - start), rng)) for start in range(0, n, step)])
 
     return draw
 

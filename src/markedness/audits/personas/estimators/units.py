@@ -165,6 +165,13 @@ class Units:
         within_prompt = replace(self, block=self.prompt)
         return "prompt" if all(within_prompt.smallest_p(group, axis) >= 1 for group in groups) else "cluster"
 
+    @property
+    def fixed_by(self) -> str:
+        """What never has two groups, so that no label can be exchanged: "prompt" or "cluster"; "" where some can."""
+        if self.exchange().smallest_p < 1:
+            return ""
+        return "cluster" if replace(self, block=self.prompt).exchange().smallest_p < 1 else "prompt"
+
     @cached_property
     def factor(self) -> str:
         """What intervals leave out: prompts from six in each group on, else what was `sampled`; "" with few of both."""

@@ -266,6 +266,8 @@ def _of_group(
 
 def interaction_score(corpus: Corpus, params: Params, rng: np.random.Generator) -> tuple[Score, Interactions | None]:
     """``interaction.excess``: words of crossed groups beyond their single values, and the tests it counts."""
+    if fixed_by := corpus.units.fixed_by:
+        return not_estimated("interaction.excess", f"not tested: no {fixed_by} has texts of two groups"), None
     most = most_draws(params) if params.n_resamples is None else min(most_draws(params), params.n_resamples)
     found = interactions(corpus, most, FAMILY, rng) if corpus.compared else None
     method = (
