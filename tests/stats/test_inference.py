@@ -381,7 +381,7 @@ def test_half_sample_spread_of_a_mean_is_near_its_standard_error() -> None:
     found = half_sample_spread(
         float(values.mean()), {"text": (names, np.ones(8), lambda weights: weights @ values / weights.sum(axis=1))}
     )
-    # over all halves the mean squared distance is exactly variance / n; here over 100 drawn at random
+    # over all halves the mean squared distance is exactly variance / n; here over 400 drawn at random
     assert found.standard_error == pytest.approx(values.std(ddof=1) / math.sqrt(8), rel=0.2)
     assert found.df == pytest.approx(7)
     assert sum(value**2 for value in found.influences["text"].values()) == pytest.approx(found.standard_error**2)

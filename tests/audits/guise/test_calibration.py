@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm, t
 
 from markedness.audits.guise import SPEC
 from markedness.audits.guise.estimators.claims import claims
@@ -16,6 +16,7 @@ from markedness.audits.guise.estimators.scores import scores
 from markedness.audits.guise.estimators.stereotypes import association_tasks
 from markedness.audits.guise.worlds import Model, worlds
 from markedness.results import Score
+from markedness.stats.inference.influences import HalfSampled
 
 N = 20
 WORLDS = {world.name: world for world in worlds()}
@@ -125,6 +126,46 @@ def test_adjectives_that_vary_more_than_others_are_no_finding(noisy: str) -> Non
         assert accused <= binom.ppf(0.998, 200, 0.05), (key, accused)
 
 
+def leaning_traits(seed: int, verbs: int, texts: int) -> dict[str, Score]:
+    """Traits of a blind world in which a verb or text raises or lowers all unfavourable adjectives together."""
+    rng = np.random.default_rng([20261128, seed])
+    asked = replace(Model().asked, occupations=1, occupation_pairs=3)
+    model = Model(asked=asked, attribute=0.0, leaning=0.3, verbs=verbs, texts=texts)
+    features = model.draw(rng)
+    traits = features["scores"].query("task == 'traits'").copy()
+    if texts:  # those of the reference lean as well
+        traits["log_prob_reference"] = model.draw(rng)["scores"].query("task == 'traits'")["log_prob"].to_numpy()
+    (task,) = association_tasks(traits, features["attributes"], Params())
+    return {claim.key: replace(claim, power=None).made(rng) for claim in claims([task])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("verbs", "texts"), [(12, 0), (0, 40)])
+def test_texts_that_lean_to_either_side_are_no_finding_of_a_score_that_saturates(verbs: int, texts: int) -> None:
+    # by the mean square of half-samples alone, of 200 with verbs and of 200 with texts: favorability.covert 36 and 36,
+    # agreement.1933 34 and 45; their intervals covered in 170 and 168, 168 and 160
+    made = [leaning_traits(seed, verbs, texts) for seed in range(200)]
+    for key in ("favorability.covert", "agreement.1933", "strength.covert"):
+        found = [one[key] for one in made]
+        truth = np.mean([score.estimate for score in found])
+        assert sum(score.p <= 0.05 for score in found) <= binom.ppf(0.998, 200, 0.05), key
+        assert sum(score.ci_low <= truth <= score.ci_high for score in found) >= binom.ppf(0.002, 200, 0.93), key
+
+
+def test_share_of_half_samples_on_the_other_side_bounds_p_and_interval() -> None:
+    """A score of which only the sign is left: the mean square is small, but one half-sample in ten is at -1."""
+    halves = np.repeat([1.0, -1.0], [90, 10])
+    one = HalfSampled(0.4, 10.0, {"verb": 12}, halves={"verb": (halves, 1.0)})
+    assert 2 * t.sf(1.0 / 0.4, 10) < 0.05
+    assert one.p(1.0) == pytest.approx(2 * t.sf(norm.isf(0.1), 10))
+    assert one.interval(1.0) == pytest.approx((-1.0, 1.0 + t.isf(0.025, 10) * 0.4))
+    # the variances of two factors add up
+    both = replace(one, halves={"verb": (halves, 1.0), "prompt": (halves, 1.0)})
+    assert both.p(1.0) == pytest.approx(2 * t.sf(norm.isf(0.1) / np.sqrt(2), 10))
+    # no half-sample is beyond: t alone
+    assert one.p(1.0, -1.5) == pytest.approx(2 * t.sf(2.5 / 0.4, 10))
+
+
 def test_one_stereotypical_adjective_tells_nothing_of_how_they_vary_and_is_tested_by_exchange() -> None:
     """Raised beyond the 36 others: p is one of 37 places, two-sided, and the strength of no spread of its own."""
     features = WORLDS["attributes_differ"].draw(np.random.default_rng(6))
@@ -159,3 +200,25 @@ def test_occupations_of_one_group_are_one_cluster_of_the_slope() -> None:
     )
     assert grouped.clusters["occupational group"] == 21 and single.clusters["occupation"] == 65
     assert grouped.estimate == single.estimate and "occupational groups" in grouped.method
+
+
+@pytest.mark.parametrize("groups", [7, 4])
+def test_slope_of_occupations_of_few_groups_has_no_p_and_says_why(groups: int) -> None:
+    """With 29 occupations of 7 groups it was found in 14 % of blind worlds, by exchange of single occupations."""
+    features = Model(alike=0.5).draw(np.random.default_rng(5))
+    rated = features["attributes"]
+    kept = rated.loc[rated["soc_major_group"].isin([11, 27, 29, 43, 53, 25, 21][:groups]), "attribute"]
+    rows = features["scores"]["task"].ne("occupations") | features["scores"]["attribute"].isin(kept)
+    of_few = {**features, "scores": features["scores"][rows]}
+    slope = {score.key: score for score in scores(of_few, Params(), np.random.default_rng(0))}["prestige.slope"]
+    assert np.isfinite(slope.estimate) and np.isnan(slope.p_adjusted)
+    assert np.isnan(slope.p) and not slope.has_interval and np.isnan(slope.detectable) and not slope.clusters
+    assert "of 'occupational group'" in slope.lacking and slope.method.startswith("no p and no interval")
+
+
+def test_sentence_on_the_interval_names_what_was_sampled_alone() -> None:
+    features = Model(verbs=12, stereotype=0.2).draw(np.random.default_rng(2))
+    (task,) = association_tasks(features["scores"].query("task == 'traits'"), features["attributes"], Params())
+    claim = next(claim for claim in claims([task]) if claim.key == "strength.covert")
+    made = replace(claim.made(np.random.default_rng(0)), p=0.5)
+    assert "about other verbs and these attributes" in claim.against_interval(made)  # three prompts are not sampled

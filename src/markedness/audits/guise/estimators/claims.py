@@ -51,6 +51,8 @@ class Claim:
     """The same number as ``score`` in a form whose error over the sampled units is that of a mean."""
     df: float | None = None
     """Degrees of freedom of the exchange; by default the attributes less two."""
+    needs: str = ""
+    """A factor without which there is no test and no interval: the exchange takes what lies in one cluster as free."""
     power: Callable[[int], float] | None = None
     """Headline Scores -> the smallest effect that the exchange finds, where the sd of its null does not tell it."""
 
@@ -65,11 +67,27 @@ class Claim:
         """A sentence where the interval leaves out the centre and p does not reject it; "" elsewhere."""
         if not made.p > ALPHA or made.ci_low <= self.centre <= made.ci_high or not made.has_interval:
             return ""
-        sampled = " and ".join(f"{name}s" for name in self.factors)
+        sampled = " and ".join(f"{name}s" for name in made.clusters)
         return (
             f"The interval, without {self.centre:.3g}, is about other {sampled} and these attributes; p asks whether "
             "attributes at random would do the same, and they would."
         )
+
+    @property
+    def tested(self) -> str:
+        """What was exchanged and what was resampled."""
+        sampled = " and ".join(f"{name}s" for name in self.factors)
+        if self.jumps:
+            return (
+                f"{self.method}, t over {sampled}, and the share of halves of them on the other side of chance: "
+                "p is the largest; interval by leaving out halves of them"
+            )
+        return f"{self.method}, and t over {sampled}: p is the largest; interval by leaving out each in turn"
+
+    @property
+    def untested(self) -> str:
+        """Why there is no p and no interval where the factor that it needs has too few clusters."""
+        return f"no p and no interval: {self.task.task} of one {self.needs} resemble each other, and these are few"
 
     def made(self, rng: np.random.Generator) -> Score:
         """The Score: its p the largest over what was exchanged and over what was sampled."""
@@ -77,19 +95,19 @@ class Claim:
         estimate = float(self.score(task.log_ratio))
         found = self.spread(estimate)
         column = Sample(task.sets, task.params.base).missing_column if VERB in self.factors else ""
-        null = self.null(rng, FAMILY)
+        untested = bool(self.needs) and self.needs in found.fixed
+        if untested:
+            found = Spread(fixed=(self.needs,), fewest=found.fewest)
+        null = Null() if untested else self.null(rng, FAMILY)
         by_sample = found.p(estimate, self.centre)
         if self.tails == 1 and estimate > self.centre:
             by_sample /= 2
         elif self.tails == 1:
             by_sample = 1 - by_sample / 2
         null = replace(null, p=float(np.fmax(null.p, by_sample)) if np.isfinite(null.p) else NAN)
-        left_out = "leaving out halves of them" if self.jumps else "leaving out each in turn"
-        sampled = " and ".join(f"{name}s" for name in self.factors)
         made = claim(
             self.key, estimate, found, null, family=FAMILY, confidence_level=task.params.confidence_level,
-            method=f"{self.method}, and t over {sampled}: p is the largest; interval by {left_out}",
-            missing_column=column,
+            method=self.untested if untested else self.tested, missing_column=column,
             unit="scores", positive=f"{task.group} {self.positive} than {task.reference}",
             negative=f"{task.group} {self.negative} than {task.reference}" if self.negative else "", worse=self.worse,
             comparable=True, group=task.group, reference=task.reference, n=n, n_missing=n_missing,
@@ -141,6 +159,6 @@ def claims(tasks: Sequence[AssociationTask]) -> Iterator[Claim]:
             yield Claim(
                 "prestige.slope", rated, rated.slope, partial(nulls.slope_null, rated),
                 "is associated with occupations of higher prestige", "prestige exchanged among occupations",
-                factors=(VERB, of_occupations), sampled=rated.slope_of_association,
+                factors=(VERB, of_occupations), needs=OCCUPATIONAL_GROUP, sampled=rated.slope_of_association,
                 negative="is associated with occupations of lower prestige", worse=-1,
             )  # fmt: skip
