@@ -39,6 +39,7 @@ SPEC = AuditSpec(
             "position",
             "position_reference",
             "together",
+            "one_sided",
             "answer_order",
             "n_texts",
             "n_reference",

@@ -65,7 +65,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         missing; ``margin``, ``margin_reference``: mean ln P(yes) - ln P(no), nats, NaN where not scored; for each
         reason the missing judgments of either side (``refusal``, ``refusal_reference``, ...); where several texts were
         one request, ``position`` and ``position_reference`` (mean place in it, from 1) and ``together`` (1: both texts
-        in one); ``ungrouped``: stored judgments without a group, which are left out, of the whole table.
+        in one); where requests held several texts of one side only, ``one_sided`` (1: those of both texts did);
+        ``ungrouped``: stored judgments without a group, which are left out, of the whole table.
 
     Raises
     ------
@@ -95,6 +96,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         made[f"{name}_reference"] = sums[of_unit]
     if "position" in rows:  # several texts in one request
         made["together"] = _same_request(rows["prompt_id"], first, first_reference)
+    if (alone := _one_sided(rows, unmarked)).any():
+        made["one_sided"] = (alone[first] & ((first_reference < 0) | alone[first_reference])).astype("int8")
     for name in {"together", "answer_order"} & {*made}:  # a pair of dialect texts is in many requests
         made[name] = made[name].where(made["paradigm"].astype(object) == "names")
     made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
@@ -179,6 +182,25 @@ def _same_request(prompt_id: pd.Series, first: Codes, reference: Codes) -> NDArr
     codes = pd.factorize(prompt_id)[0]
     same = (codes[np.maximum(first, 0)] == codes[np.maximum(reference, 0)]).astype(float)
     return np.asarray(np.where((first >= 0) & (reference >= 0), same, np.nan))
+
+
+def _one_sided(rows: pd.DataFrame, unmarked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Rows of requests, known by task and prompt_id, that held several texts, all marked or all unmarked."""
+    prompt, _ = _codes(rows, "prompt_id")
+    task, tasks = _codes(rows, "task")
+    request, known = pd.factorize(prompt * (len(tasks) + 1) + task)
+    if len(known) == len(rows):
+        return np.zeros(len(rows), dtype=bool)
+    marked, size = np.bincount(request, ~unmarked, len(known)), np.bincount(request)
+    alone = (prompt >= 0) & (size > 1)[request] & ((marked == 0) | (marked == size))[request]
+    here = np.flatnonzero(alone)
+    text = np.zeros(len(here), dtype=np.int64)
+    for name in ("pair", "vignette", "group", "name"):
+        code, values = _codes(rows, name)
+        text = pd.factorize(text * (len(values) + 1) + code[here] + 1)[0].astype(np.int64)
+    texts = np.unique(np.column_stack([request[here], text]), axis=0)[:, 0]
+    alone[here] = np.bincount(texts, minlength=len(known))[request[here]] > 1
+    return np.asarray(alone)
 
 
 def _pairs(rows: pd.DataFrame) -> tuple[Codes, int]:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from markedness.audits.annotation.estimators.sides import REQUESTS, iterations, one_sided
 from markedness.results import named_contrasts
 from markedness.stats.inference import MIN_CLUSTERS, Floats, effective
 from markedness.stats.inference.crossed import Crossed
@@ -63,6 +64,8 @@ class Matched:
     groups: Labels
     missing_column: str = ""
     """A column of clusters that the data lack."""
+    requests: str = ""
+    """What a reader must see of its requests."""
 
     @property
     def delta(self) -> Floats:
@@ -151,7 +154,8 @@ class Matched:
         kept = np.isfinite(self.lost[:, cells]).any(axis=1)
         factors = {name: labels[kept] for name, labels in self.factors.items()}
         table = self.cells[cells].reset_index(drop=True)
-        return Matched(table, self.differences[:, kept][:, :, cells], factors, self.groups[kept], self.missing_column)
+        own = self.differences[:, kept][:, :, cells]
+        return Matched(table, own, factors, self.groups[kept], self.missing_column, self.requests)
 
     @classmethod
     def joined(cls, parts: Sequence[Matched]) -> Matched:
@@ -173,6 +177,7 @@ class Matched:
             factors,
             np.concatenate([part.groups for part in parts]),
             missing,
+            next((part.requests for part in parts if part.requests), ""),
         )
 
 
@@ -198,13 +203,16 @@ def matched(pairs: pd.DataFrame) -> Matched:
     if missing_column:
         known = {"pair": np.arange(len(pairs)).astype(str).astype(object)}
     groups = pairs["group"].to_numpy(dtype=object)[first]
-    return Matched(table, made, {name: labels[first] for name, labels in known.items()}, groups, missing_column)
+    labels = {name: labels[first] for name, labels in known.items()}
+    warning = REQUESTS if one_sided(pairs) and "iteration" not in known else ""
+    return Matched(table, made, labels, groups, missing_column, warning)
 
 
 def factors(pairs: pd.DataFrame, dialect: bool) -> tuple[dict[str, Labels], str]:
     """Clusters of each row, and the first factor that is not known of every row.
 
-    Names: of vignettes that were composed, the two phrases, if each group has six of both and each is in many pairs.
+    Names: of vignettes that were composed, the two phrases, if each group has six of both and each is in many pairs;
+    where requests held one side only, the iterations that they are of, if each group has six.
     Dialect: pairs of texts, and vignettes where several pairs share one.
     """
     if dialect:
@@ -216,6 +224,8 @@ def factors(pairs: pd.DataFrame, dialect: bool) -> tuple[dict[str, Labels], str]
         found[name] = pairs[name].to_numpy(dtype=object) if name in pairs else np.empty(0, dtype=object)
     if composed := _phrases(found["vignette"], pairs["group"], pairs["task"].nunique()):
         del found["vignette"]
+    if one_sided(pairs) and (of_requests := iterations(pairs)) is not None:
+        found["iteration"] = of_requests
     return found | composed, ""
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from markedness.audits.annotation import SPEC
 from markedness.audits.annotation.estimators.cells import Matched, matched, mean, of_paradigm
 from markedness.audits.annotation.estimators.params import Params
+from markedness.audits.annotation.estimators.sides import as_varied
 from markedness.records import FeatureTables
 from markedness.results import NAN, Meaning, Score
 from markedness.stats.inference import Floats, adjusted, adjusted_apart, claim
@@ -21,7 +22,8 @@ OF_MARKED = {"names": "people with names of marked groups", "dialect": "texts in
 VALENCES = {"positive": 1, "negative": -1}
 """Item of a key -> valence of the tasks: favorable to the person, unfavorable."""
 CLUSTERED = {
-    "names": "t over crossed clusters (name, reference name, vignette or its phrases left out in turn)",
+    "names": "t over crossed clusters (name, reference name, vignette or its phrases left out in turn); names of a side"
+    " have half the variance of all names or more",
     "dialect": "t over pairs of texts, and vignettes that several pairs share",
 }
 SIZE = {
@@ -30,6 +32,7 @@ SIZE = {
     "dialect": "products of differences of different texts and vignettes; squared sums over products within"
     " clusters (ANOVA-type)",
 }
+REQUESTED = "; iterations are clusters too, since requests hold texts of one side only"
 FLIPPED = "where few differ or none share a cluster, signs of whole clusters exchanged"
 
 
@@ -44,11 +47,13 @@ class Asked:
         self, key: str, found: Claim, of: Matched, method: str, group: str = "", **means: Unpack[Meaning]
     ) -> Score:
         """The Score of one claim of one paradigm; counts are those of the cells it rests on."""
+        counted = f"{method}{REQUESTED if 'iteration' in of.factors else ''}; {FLIPPED}"
         made = claim(
             key, found.estimate, found.spread, found.null, family=FAMILY, confidence_level=self.confidence_level,
-            method=f"{method}; {FLIPPED}", missing_column=of.missing_column, n=of.n, n_missing=of.n_missing,
+            method=counted, missing_column=of.missing_column, n=of.n, n_missing=of.n_missing,
             unit="judgments of pairs", comparable=True, group=group, reference=of.reference, over=of.contrasts, **means,
         )  # fmt: skip
+        made = made.warned(of.requests) if of.requests else made
         if found.detectable is None or of.missing_column:
             return made
         return replace(made, detectable=found.detectable)
@@ -151,7 +156,8 @@ def _mean(of: Matched, values: Floats, rng: np.random.Generator, signs: Floats |
     weights = np.ones(values.shape[1]) if signs is None else signs
     if of.empty or not weights.any():
         return Claim()
-    return of.crossed(values).weighted(weights / np.abs(weights).sum(), rng, FAMILY)
+    crossed, weights = of.crossed(values), weights / np.abs(weights).sum()
+    return as_varied(crossed.weighted(weights, rng, FAMILY), crossed, weights, FAMILY)
 
 
 def _centred(differences: Floats) -> Floats:

@@ -1,0 +1,138 @@
+"""Names of both sides are draws of one population, and requests that hold one side only are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from markedness.audits.annotation import evaluate, featurize
+from markedness.audits.annotation.clean import Params, clean
+from markedness.audits.annotation.estimators.cells import matched
+from markedness.audits.annotation.estimators.scores import scores
+from markedness.audits.annotation.estimators.sides import REQUESTS
+from markedness.audits.annotation.worlds import GROUPS, TASKS, Floats, _judged, _table
+from markedness.results import Score
+
+from .conftest import STIMULI, stored
+
+GAPS = ("gap.positive", "gap.negative", "gap_size.excess", "gap_size.specific")
+RATES = np.array([0.6, 0.45, 0.35, 0.4])
+
+
+def few_names(rng: np.random.Generator) -> pd.DataFrame:
+    """240 pairs of 15 names a group and 15 reference names; one name in twelve is refused in 95 %, others in 1 %."""
+    return drawn(rng, lost=np.where(rng.random(75) < 1 / 12, 0.95, 0.01))
+
+
+def few_floored_names(rng: np.random.Generator) -> pd.DataFrame:
+    """The same names; one in twelve gets yes in 72 %, others in 2 %."""
+    return drawn(rng, rates=np.full(4, 0.02), shift=np.where(rng.random(75) < 1 / 12, 0.7, 0.0))
+
+
+def drawn(
+    rng: np.random.Generator, rates: Floats = RATES, shift: Floats | float = 0.0, lost: Floats | float = 0.0,
+    request: float = 0.0, n: int = 240,
+) -> pd.DataFrame:  # fmt: skip
+    """Blind pairs of 8 iterations: names 0 to 59 are marked, 60 to 74 not; ``request``: sd of what a request shares."""
+    place, pair = np.arange(n), np.arange(n) // 4
+    group, iteration = place % 4, place * 8 // n
+    order = [rng.permutation(15) for _ in range(n // 15)]
+    name = group * 15 + np.concatenate(order[: n // 60])[pair]  # names of the groups are of one population
+    reference = 60 + np.concatenate(order)[:n]
+    sides: dict[str, np.ndarray] = {}
+    for suffix, own in (("", name), ("_reference", reference)):
+        shared = rng.normal(0, request, (8, 4))[iteration]
+        y = rng.random((n, 4)) < rates + shared + np.broadcast_to(shift, 75)[own, None]
+        missing = rng.random((n, 4)) < np.broadcast_to(lost, 75)[own, None]
+        sides |= _judged(y & ~missing, ~missing, suffix)
+    about: Mapping[str, object] = {
+        "paradigm": "names", "group": np.array(GROUPS)[group], "reference": "White", "iteration": iteration,
+        "pair": place.astype(str), "vignette": np.char.add("v", rng.permutation(n).astype(str)),
+        "gender": np.full(n, "female"), "name": name.astype(str), "reference_name": reference.astype(str),
+    }  # fmt: skip
+    return _table(about, TASKS, sides).assign(ungrouped=np.int32(0))
+
+
+def scored(pairs: pd.DataFrame) -> dict[str, Score]:
+    return {score.key: score for score in scores({"pairs": pairs}, evaluate.Params(), np.random.default_rng(0))}
+
+
+def two_requests(sides: Mapping[str, str], iterations: int = 1) -> pd.DataFrame:
+    """Features of stored judgments: 12 pairs an iteration, the texts of a group in the request that ``sides`` names."""
+    rows = [
+        {"y": (pair + (group == "Black")) % 2, "group": group, "pair": f"{of}-{pair}", "vignette": f"v{pair}",
+         "name": f"{group}{pair}", "iteration": of, "prompt_id": f"{of}-{side.format(pair % 2)}"}
+        for of in range(iterations) for pair in range(12) for group, side in sides.items()
+    ]  # fmt: skip
+    generations = stored(**{name: [row[name] for row in rows] for name in rows[0]})
+    return featurize.featurize(clean(generations, Params()), featurize.Params(), STIMULI).tables["pairs"]
+
+
+@pytest.mark.slow
+def test_few_names_of_which_some_are_odd_make_no_difference_between_sides() -> None:
+    # Before, in 200 such worlds: missing.difference found in 16 %, covered in 84 %; gap.positive found in 16 %.
+    found: dict[str, list[Score]] = {"missing.difference": [], "gap.positive": [], "gap.negative": []}
+    for seed in range(100):
+        rng = np.random.default_rng([20261126, seed])
+        lost, floored = scored(few_names(rng)), scored(few_floored_names(rng))
+        for key, kept in found.items():
+            kept.append((lost if key == "missing.difference" else floored)[key])
+    for key, kept in found.items():
+        rejected = sum(score.p <= 0.05 for score in kept)
+        covered = sum(score.ci_low <= 0 <= score.ci_high for score in kept)
+        assert stats.binomtest(rejected, len(kept), 0.05, alternative="greater").pvalue > 0.01, key
+        assert stats.binomtest(covered, len(kept), 0.95, alternative="less").pvalue > 0.01, key
+
+
+def test_names_of_one_side_that_all_seem_alike_have_half_the_variance_of_all() -> None:
+    # Five of 60 marked names are always refused and no reference name is: the spread of the former alone is too small.
+    lost = np.zeros(75)
+    lost[[0, 14, 20, 40, 55]] = 0.95
+    pairs = drawn(np.random.default_rng(3), lost=lost)
+    score, of = scored(pairs)["missing.difference"], matched(pairs)
+    alone = of.crossed(of.lost).weighted(np.ones(16) / 16, np.random.default_rng(0)).spread
+    assert score.estimate == pytest.approx(5 / 60, abs=0.01) and alone.p(score.estimate) < 0.05 < score.p
+    # 60 names have (1 / 12)(11 / 12) / 60 = .00127; half of four fifths of it for 15 reference names: .00204
+    assert score.standard_error**2 - alone.standard_error**2 == pytest.approx(0.0020, abs=0.0004)
+
+
+def test_sides_that_truly_differ_keep_a_variance_of_their_own() -> None:
+    pairs = drawn(np.random.default_rng(4), lost=np.where(np.arange(75) < 60, 0.2 + 0.4 * (np.arange(75) % 2), 0.0))
+    of = matched(pairs)
+    alone = of.crossed(of.lost).weighted(np.ones(16) / 16, np.random.default_rng(0)).spread
+    assert scored(pairs)["missing.difference"].standard_error == pytest.approx(alone.standard_error)
+
+
+@pytest.mark.parametrize(
+    ("sides", "told"),
+    [
+        ({"Black": "marked", "White": "unmarked"}, True),
+        ({"Black": "{0}", "White": "{0}"}, False),  # both texts of a pair in one request
+        ({"Black": "", "White": ""}, False),
+    ],
+)
+def test_requests_of_one_side_are_told_unless_iterations_absorb_them(sides: dict[str, str], told: bool) -> None:
+    few, many = two_requests(sides), two_requests(sides, iterations=6)
+    assert all((("one_sided" in pairs) and pairs["one_sided"].eq(1).all()) == told for pairs in (few, many))
+    assert all((REQUESTS in scored(few)[key].caveat) == told for key in (*GAPS, "missing.difference"))
+    assert ("iteration" in matched(many).factors) == told and "iteration" not in matched(few).factors
+    assert not any(REQUESTS in score.caveat for score in scored(many).values())
+    assert ("iterations are clusters" in scored(many)["gap.positive"].method) == told
+
+
+def test_requests_that_go_over_iterations_are_told() -> None:
+    pairs = two_requests({"Black": "marked", "White": "unmarked"}, iterations=6)
+    assert REQUESTS in scored(pairs.assign(prompt_id="marked"))["gap.positive"].caveat
+
+
+@pytest.mark.slow
+def test_what_answers_of_a_request_share_is_no_gap_where_each_iteration_asks_the_sides_apart() -> None:
+    # Before, in 300 such worlds: 19 to 22 % found, without a word.
+    found = [scored(drawn(np.random.default_rng([5, seed]), request=0.12).assign(one_sided=1)) for seed in range(80)]
+    for key in GAPS:
+        rejected = sum(of[key].p <= 0.05 for of in found)
+        assert stats.binomtest(rejected, len(found), 0.05, alternative="greater").pvalue > 0.01, key
