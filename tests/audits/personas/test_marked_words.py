@@ -147,7 +147,7 @@ def test_excess_divergence_with_copies_in_some_groups_alone_says_that_it_is_too_
     assert not any("Copies" in caveat for name in ("any", "none") for caveat in said[name].values())
 
 
-def test_units_of_copies_are_one_and_texts_of_two_prompts_are_two() -> None:
+def test_units_of_copies_are_one_also_where_they_answer_two_prompts() -> None:
     texts = [
         ("Black", "a", "Tall  man"),
         ("Black", "a", "tall man"),
@@ -155,8 +155,8 @@ def test_units_of_copies_are_one_and_texts_of_two_prompts_are_two() -> None:
         ("White", "a", "tall man"),
     ]
     corpus = worded([(race, "man", prompt, text) for race, prompt, text in texts])
-    assert corpus.units.copies.tolist() == [2, 1, 1]
-    assert len(set(corpus.units.names)) == 3
+    assert corpus.units.copies.tolist() == [3, 1]
+    assert len(set(corpus.units.names)) == 2
 
 
 def test_divergence_influences_are_the_derivative_of_the_divergence() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from markedness.audits.personas import SPEC
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.estimators.divergence import excess_influences
-from markedness.audits.personas.estimators.interaction import Interactions, interactions
+from markedness.audits.personas.estimators.interaction import Interactions, interactions, untested
 from markedness.audits.personas.estimators.marked_words import Exchanged, of_axis
 from markedness.audits.personas.estimators.notes import shared_texts, unequal_copies, unequal_lengths
 from markedness.audits.personas.estimators.params import Params
@@ -266,8 +266,8 @@ def _of_group(
 
 def interaction_score(corpus: Corpus, params: Params, rng: np.random.Generator) -> tuple[Score, Interactions | None]:
     """``interaction.excess``: words of crossed groups beyond their single values, and the tests it counts."""
-    if fixed_by := corpus.units.fixed_by:
-        return not_estimated("interaction.excess", f"not tested: no {fixed_by} has texts of two groups"), None
+    if reason := untested(corpus.units):
+        return not_estimated("interaction.excess", f"not tested: {reason}"), None
     most = most_draws(params) if params.n_resamples is None else min(most_draws(params), params.n_resamples)
     found = interactions(corpus, most, FAMILY, rng) if corpus.compared else None
     method = (
