@@ -1,6 +1,6 @@
 """Tokens a second of local text generation by batch size.
 
-    python benchmarks/generation.py [--model models/gemma-3-270m] [--batches 1 8 32 64]
+    python benchmarks/generation.py [--model models/gemma-3-270m] [--batches 1 8 32 64] [--device cuda]
 
 The same persona prompts are drawn at each batch size, in the dtype for text; wall and CPU time, reading the prompts
 included. The share of equal texts says how far rounding in that dtype lets a text hang on its batch.
@@ -35,12 +35,13 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32, 64])
     parser.add_argument("--texts", type=int, default=64)
     parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--device", default="cpu")
     chosen = parser.parse_args()
     sampling = Sampling(temperature=0.8, top_p=0.95, max_tokens=60, stop=("\n",))
     samples = -(-chosen.texts // len(PEOPLE))
     prompts = [Prompt("b", "", completion=FRAME.format(who), sampling=sampling, samples=samples) for who in PEOPLE]
     first: list[str | None] = []
-    print(f"{chosen.model}, {chosen.dtype}")
+    print(f"{chosen.model}, {chosen.dtype}, {chosen.device}")
     for size in sorted(chosen.batches, reverse=True):
         config = TransformersModel(
             backend="transformers",
@@ -48,6 +49,7 @@ def main() -> None:
             gguf_package=PACKAGE if chosen.model == EMBEDDED else None,
             batch_size=size,
             dtype_text=chosen.dtype,
+            device=chosen.device,
         )
         model = LocalModel(config, Path.cwd(), seed=0)
         draws = [Draw(prompt, sample, model.request(prompt)) for prompt in prompts for sample in range(prompt.samples)]

@@ -169,7 +169,8 @@ class TransformersModel(Budget):
     begins the model's own. None: the text alone, as for a base model."""
     whole_words: bool = False
     """Perplexity of a masked model: mask the rest of a word with each of its tokens (PLL-word-l2r)."""
-    device: str = "cpu"
+    device: str = Field(default="cpu", pattern=r"^(cpu|mps|(cuda|xpu)(:\d{1,3})?)$")
+    """cpu, cuda, cuda:1, ...; xpu and mps were not tried."""
     batch_size: int = Field(default=64, ge=1)
     """Sequences generated or scored together; texts are drawn on a processor two batches at a time."""
     overflow: Literal["error", "cut"] = "error"

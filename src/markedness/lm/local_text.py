@@ -85,7 +85,9 @@ def choose(logits: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor,
 
 
 def _log_partition(logits: torch.Tensor, heat: torch.Tensor) -> torch.Tensor:
-    """Logarithm of the partition sum of each row, shape (rows, 1): a row at a time stays in the processor's cache."""
+    """Logarithm of the partition sum of each row, shape (rows, 1): a row at a time stays in a processor's cache."""
+    if logits.device.type != "cpu":
+        return (logits.float() / heat).logsumexp(-1, keepdim=True)
     highest = logits.amax(-1, keepdim=True).float()
     place = torch.empty_like(logits[0], dtype=torch.float32)
     sums = [

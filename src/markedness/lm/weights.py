@@ -143,9 +143,9 @@ class LocalWeights:
             model, loading = auto.from_pretrained(
                 self._source(), dtype=getattr(torch, dtype), output_loading_info=True, **self._pins()
             )
-            model = model.to(self.config.device).eval()
         except (OSError, ValueError, ImportError, RuntimeError) as error:
             raise self._unusable(error) from error
+        model = self._on_device(model).eval()
         if loading["missing_keys"]:
             missing = sorted(loading["missing_keys"])[0]
             raise ModelError(f"{self.config.path}: its files lack '{missing}': it holds no language model to be asked")
@@ -154,6 +154,16 @@ class LocalWeights:
 
             pack(model)
         return model
+
+    def _on_device(self, model: Any) -> Any:
+        try:
+            return model.to(self.config.device)
+        except (AssertionError, RuntimeError) as error:  # torch asserts that it was built for a device
+            reason = " ".join(str(error).split())[:200]
+            raise ModelError(
+                f"{self.config.path}: does not get onto device '{self.config.device}' ({reason}); set device: cpu, or "
+                "name a device that has room and for which the installed torch was built"
+            ) from error
 
     @cached_property
     def tokenizer(self) -> Any:
