@@ -26,7 +26,7 @@ help:  ## what there is
 # The stages import their packages once, see src/markedness/warm.py.
 repro: export MARKEDNESS_WARM := 1
 repro: $(RUNS)  ## the whole experiment: install, pipeline, report
-	python scripts/controls_beside.py
+	python scripts/side_by_side.py
 	dvc repro
 	@echo
 	@echo "Report:  $(CURDIR)/reports/index.html"

@@ -54,7 +54,7 @@ def test_controls_run_beside_the_models_leave_nothing_of_both_to_run_and_say_whi
     with Server() as server:
         content = {**small(params, server.url), "run": ["my-model", "control"]}
         study = Study.create(tmp_path / "study", content, {"OPENAI_API_KEY": "sk-of-the-reader"})
-        study.sh("python scripts/controls_beside.py")
+        study.sh("python scripts/side_by_side.py")
         assert sum(server.answered.values()) == 4 * 4  # groups, samples
         said = study.sh("dvc repro")
         for stage in ("generate", "clean", "featurize", "evaluate"):
@@ -64,7 +64,7 @@ def test_controls_run_beside_the_models_leave_nothing_of_both_to_run_and_say_whi
         assert sum(server.answered.values()) == 4 * 4
         content["models"]["my-model"]["base_url"] = "http://127.0.0.1:9/v1"  # nobody listens
         study.write(content)
-        said = study.sh("! python scripts/controls_beside.py")
+        said = study.sh("! python scripts/side_by_side.py")
         assert "failed to reproduce 'generate@personas-my-model'" in said
 
 
@@ -77,9 +77,39 @@ def test_controls_beside_models_that_fail_end_before_the_failure_is_said(tmp_pat
     params["models"] = {"my-model": {"backend": "openai", "model": "m"}, "control": {"backend": "scripted"}}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({**params, "run": ["my-model", "control"]}))
     environment = {**os.environ, "PATH": f"{dvc.parent}{os.pathsep}{os.environ['PATH']}"}
-    command = [sys.executable, str(ROOT / "scripts" / "controls_beside.py")]
+    command = [sys.executable, str(ROOT / "scripts" / "side_by_side.py")]
     assert subprocess.run(command, cwd=tmp_path, env=environment, check=False).returncode == 7
     assert (tmp_path / "ended").exists()
+
+
+def test_answers_of_one_audit_are_read_while_the_next_is_asked(tmp_path: Path) -> None:
+    """A `dvc` in place of DVC's: it asks for the second audit's answers only once the first's were evaluated."""
+    dvc = tmp_path / "bin" / "dvc"
+    dvc.parent.mkdir()
+    dvc.write_text(
+        """#!/bin/sh
+        echo "$*" >> runs
+        case "$*" in *generate@personas*)
+          echo "stages: {generate@personas-my-model: {outs: 1}}" > dvc.lock
+          for n in $(seq 600); do grep -q evaluate@personas-my-model runs && exit 0; sleep 0.1; done; exit 7;;
+        esac
+        """
+    )
+    dvc.chmod(0o755)
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    params["models"] = {"my-model": {"backend": "openai", "model": "m"}}
+    content = {**params, "run": ["my-model"], "audits": ["personas", "guise"]}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(content))
+    environment = {**os.environ, "PATH": f"{dvc.parent}{os.pathsep}{os.environ['PATH']}"}
+    command = [sys.executable, str(ROOT / "scripts" / "side_by_side.py")]
+    assert subprocess.run(command, cwd=tmp_path, env=environment, check=False).returncode == 0
+    said = [line.split("--single-item ")[1] for line in (tmp_path / "runs").read_text().splitlines()]
+    assert said == [
+        "settings",
+        "generate@personas-my-model generate@guise-my-model",
+        "clean@personas-my-model featurize@personas-my-model evaluate@personas-my-model",
+        "clean@guise-my-model featurize@guise-my-model evaluate@guise-my-model",
+    ]
 
 
 def parents(folder: Path) -> list[dict[str, str]]:

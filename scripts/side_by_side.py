@@ -1,0 +1,111 @@
+"""Ask the models, and beside it run the stages of the controls and those that read what the models have answered.
+
+`dvc repro` runs one stage after another, and a model that answers on this machine, or over a network, leaves the other
+cores idle. Here one `dvc repro` asks for all answers, and beside it others run the rest, one at a time; they share
+DVC's lock and wait for it. `make repro` runs a plain `dvc repro` after this, for the stages that see all models. It
+ends when all runs have ended, also after an interrupt, with the exit status of the first that failed: nothing goes on
+behind a message that the run has failed.
+
+    python scripts/side_by_side.py
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from markedness.audits import STAGES
+from markedness.params import load
+
+DVC = ("dvc", "--wait-for-lock", "repro", "--single-item")
+"""Without the stage `settings`, which all runs would look at and lock."""
+ASKS, *READ = STAGES
+LOCK = Path("dvc.lock")
+PAUSE = 0.5
+"""Seconds between two looks at dvc.lock."""
+
+
+def instances(stages: Iterable[str], of: Sequence[tuple[str, str]]) -> list[str]:
+    """All stages of each (audit, model), in their order, as DVC names the instances of a matrix."""
+    stages = list(stages)
+    return [f"{stage}@{audit}-{model}" for audit, model in of for stage in stages]
+
+
+def recorded() -> Mapping[str, Any]:
+    """What dvc.lock says of each stage; nothing where it is not there, or is being written at this moment."""
+    try:
+        return dict(yaml.load(LOCK.read_text(encoding="utf-8"), yaml.CSafeLoader)["stages"])
+    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+        return {}
+
+
+class Runs:
+    """The runs of DVC that are going on, and whether they are to end."""
+
+    def __init__(self) -> None:
+        self.going: list[subprocess.Popen[bytes]] = []
+        self.stopped = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._stop)
+
+    def _stop(self, number: int, _: object) -> None:
+        self.stopped = True
+        for run in self.going if number == signal.SIGTERM else ():  # a terminal interrupts all its processes itself
+            run.send_signal(number)
+
+    def start(self, stages: Sequence[str], quiet: bool = False) -> subprocess.Popen[bytes]:
+        """Start one run."""
+        run = subprocess.Popen((*DVC, *stages), stdout=subprocess.DEVNULL if quiet else None)
+        self.going.append(run)
+        return run
+
+    def answered(
+        self, waiting: Sequence[tuple[str, str]], before: Mapping[str, Any], asking: subprocess.Popen[bytes]
+    ) -> Sequence[tuple[str, str]]:
+        """Wait until some of the models' answers are there; none when no more will come.
+
+        They come in their order, so that those before one that DVC has written into dvc.lock are there, too.
+        """
+        seen: Mapping[str, Any] = {}
+        while not self.stopped:
+            ended, now = asking.poll(), recorded()
+            if ended == 0:
+                return waiting
+            written = [now.get(name) != before.get(name) for name in instances([ASKS], waiting)]
+            if now == seen and now.keys() >= before.keys() and any(written):  # not while DVC is writing it
+                return waiting[: len(written) - written[::-1].index(True)]
+            if now == seen and ended is not None:
+                break
+            seen = now
+            time.sleep(PAUSE)
+        return ()
+
+
+def main() -> int:
+    """Run all, where there are models; exit status 0 where all stages went well."""
+    params = load()
+    waiting = [(audit, name) for name in params.run if name not in params.controls for audit in params.audits]
+    controls = [(audit, name) for name in sorted(params.controls) for audit in params.audits]
+    if not waiting:
+        return 0
+    runs = Runs()
+    if failed := runs.start(["settings"]).wait():
+        return failed
+    before = recorded()
+    asking = runs.start(instances([ASKS], waiting))
+    failed = runs.start(instances(STAGES, controls), quiet=True).wait() if controls else 0
+    while waiting and not failed and not runs.stopped and (ready := runs.answered(waiting, before, asking)):
+        failed = runs.start(instances(READ, ready)).wait()
+        waiting = waiting[len(ready) :]
+    return asking.wait() or failed or int(runs.stopped)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
