@@ -75,13 +75,14 @@ def _asset(name: str) -> str:
 
 @cache
 def _charts() -> str:
-    """Vega, Vega-Lite and vega-embed, as ``embedChart``; from the package that also draws the SVGs."""
+    """Vega, Vega-Lite and vega-embed, as ``vega``, ``vegaLite``, ``vegaEmbed`` and ``embedChart`` of the page; from the
+    package that also draws the SVGs."""
     import altair
     import vl_convert
 
     version = altair.SCHEMA_VERSION.removeprefix("v").rsplit(".", 1)[0]
-    bundle = vl_convert.javascript_bundle("window.embedChart = vegaEmbed;", vl_version=version)
-    return "(() => {\n" + bundle.replace("\r", "") + "\n})();"
+    names = "window.vega = vega; window.vegaLite = vegaLite; window.embedChart = window.vegaEmbed = vegaEmbed;"
+    return "(() => {\n" + vl_convert.javascript_bundle(names, vl_version=version).replace("\r", "") + "\n})();"
 
 
 def _hash(content: str) -> str:
@@ -90,14 +91,9 @@ def _hash(content: str) -> str:
 
 def dvc_plots_page() -> str:
     """The page that ``dvc plots show`` fills in: like its own, but with the scripts inside."""
-    import vl_convert
-
-    bundle = vl_convert.javascript_bundle(
-        "window.vega = vega; window.vegaLite = vegaLite; window.vegaEmbed = vegaEmbed;", vl_version="5.20"
-    ).replace("\r", "")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>DVC plots</title>\n'
-        f"<script>(() => {{\n{bundle}\n}})();</script>\n"
+        f"<script>{_charts()}</script>\n"
         "<style>body{font:16px/1.5 sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}</style>\n"
         "</head>\n<body>\n<h1>Plots</h1>\n{plot_divs}\n</body>\n</html>\n"
     )
