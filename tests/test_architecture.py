@@ -91,7 +91,7 @@ CONFINED = {
         "text/classifiers.py",
         "text/embeddings.py",
     },
-    "mlflow": {"dataset_source.py", "tracking.py"},
+    "mlflow": {"dataset_source.py", "tracking.py", "tracking_store.py"},
     "openai": {"lm/endpoint.py", "lm/transport.py", "lm/batch.py"},
     "pickle": set(),
     "joblib": set(),

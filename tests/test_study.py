@@ -90,6 +90,47 @@ def test_report_shows_each_model_with_its_words_and_its_comparisons(folder: Path
     assert "Marked Personas" in (folder / "reports" / "index.html").read_text(encoding="utf-8")
 
 
+def test_report_says_that_a_comparison_is_of_earlier_results(folder: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(folder, tmp_path / "study"))
+    study.compare(params.load(root / "params.yaml"), say=lambda _: None)
+
+    def said() -> str:
+        lines: list[str] = []
+        study.report(params.load(root / "params.yaml"), say=lines.append)
+        page = (root / "reports" / "index.html").read_text(encoding="utf-8")
+        assert ("The comparisons are older" in page) == any("The comparisons are older" in line for line in lines)
+        return "\n".join(lines)
+
+    assert "older than" not in said()
+    scores = root / "results" / "personas" / "again" / "scores.csv"
+    before = scores.read_text(encoding="utf-8")
+    scores.write_text(before + "\n", encoding="utf-8")
+    assert "older than results or params (personas/again): run 'markedness compare'" in said()
+    scores.write_text(before, encoding="utf-8")
+    content = deepcopy(CONTENT) | {"compare": {"correction": "fdr_bh"}}
+    (root / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    assert "older than results or params (compare)" in said()
+
+
+def test_another_audit_beside_it_changes_no_number_of_a_comparison(folder: Path) -> None:
+    loaded = params.load(folder / "params.yaml")
+    store = Store(folder)
+    own = {model: study.features_or_reason(store, "personas", model) for model in loaded.run}
+    alone = study.differences_of(loaded, {"personas": own})
+    pd.testing.assert_frame_equal(alone, study.differences_of(loaded, {"homogeneity": {}, "personas": own}))
+
+
+def test_text_of_the_params_that_names_a_file_without_a_suffix_is_watched(tmp_path: Path) -> None:
+    (tmp_path / "texts_a").write_text("text\nfirst\n", encoding="utf-8")
+    content = {"audits": ["annotation"], "run": ["own"], "models": {
+        "own": {"backend": "corpus", "annotation": {"path": "texts_a"}}}}  # fmt: skip
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    loaded = params.load(tmp_path / "params.yaml")
+    before = stale.inputs(loaded, "annotation", "own")
+    (tmp_path / "texts_a").write_text("text\nsecond\n", encoding="utf-8")
+    assert [k for k, v in stale.inputs(loaded, "annotation", "own").items() if v != before[k]] == ["data"]
+
+
 def test_track_logs_every_model_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
         monkeypatch.delenv(name)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from markedness import tracking
+from markedness import tracking, tracking_store
 from markedness.provenance import flat, key_of, public
 from markedness.tracked import AuditRun, DataSet, ModelRun
 from markedness.tracking import TrackingError, track
@@ -80,7 +80,7 @@ def runs(uri: str, query: str = "") -> list[Run]:
 
 
 def test_track_logs_a_parent_with_the_headline_scores_and_a_child_with_all(store: Path) -> None:
-    uri = tracking.address(store)
+    uri = tracking_store.address(store)
     (parent,) = runs(uri, "tags.kind = 'model' and tags.model = 'tiny'")[-1:]
     assert parent.data.metrics == {"personas/share.Black": 0.4, "personas/share.Black_ci_low": 0.3}
     assert parent.data.params["models.tiny.base_url"] == "https://host.example/v1"
@@ -98,7 +98,7 @@ def test_track_logs_a_parent_with_the_headline_scores_and_a_child_with_all(store
 
 
 def test_track_attaches_the_scores_to_an_external_logged_model(store: Path) -> None:
-    uri = tracking.address(store)
+    uri = tracking_store.address(store)
     experiment = client(uri).get_experiment_by_name("audits")
     (model,) = client(uri).search_logged_models([experiment.experiment_id])[-1:]
     assert model.name == "tiny"
@@ -108,7 +108,7 @@ def test_track_attaches_the_scores_to_an_external_logged_model(store: Path) -> N
 def test_track_logs_what_changed_with_the_parent_and_names_the_version_by_it(store: Path) -> None:
     run = replace(model_run(store, "bigger"), name="bigger: a.samples=9", changed={"personas.generate.samples": "9"})
     assert track([run], store, "audits") == ["bigger"]
-    uri = tracking.address(store)
+    uri = tracking_store.address(store)
     (parent,) = runs(uri, "tags.kind = 'model' and tags.model = 'bigger'")
     assert parent.data.params["personas.generate.samples"] == "9" and parent.data.params["seed"] == "1"
     experiment = client(uri).get_experiment_by_name("audits")
@@ -122,7 +122,7 @@ def test_track_logs_the_texts_that_are_asked_for_as_a_table(store: Path) -> None
     texts = pd.DataFrame({"group": ["Black", "White"], "text": ["<b>x</b>", "y"]})
     run = replace(run, audits=[replace(run.audits[0], samples=texts)])
     assert track([run], store, "audits") == ["said"]
-    uri = tracking.address(store)
+    uri = tracking_store.address(store)
     (child,) = runs(uri, "tags.kind = 'audit' and tags.model = 'said'")
     assert json.loads(child.data.tags["mlflow.loggedArtifacts"]) == [{"path": "samples.json", "type": "table"}]
     (artifact,) = [f.path for f in client(uri).list_artifacts(child.info.run_id) if f.path == "samples.json"]
@@ -131,12 +131,12 @@ def test_track_logs_the_texts_that_are_asked_for_as_a_table(store: Path) -> None
 
 
 def test_track_with_nothing_changed_logs_nothing_and_with_a_new_score_logs_again(store: Path, tmp_path: Path) -> None:
-    before = len(runs(tracking.address(store)))
+    before = len(runs(tracking_store.address(store)))
     assert track([model_run(store)], store, "audits") == []
-    assert len(runs(tracking.address(store))) == before
+    assert len(runs(tracking_store.address(store))) == before
     (store / "results" / "personas" / "tiny" / "metrics.json").write_text('{"share.Black": 0.5}', encoding="utf-8")
     assert track([model_run(store, metrics={"share.Black": 0.5})], store, "audits") == ["tiny"]
-    assert len(runs(tracking.address(store))) == before + 2
+    assert len(runs(tracking_store.address(store))) == before + 2
 
 
 @pytest.mark.parametrize("point", ["log_artifacts", "log_inputs", "log_outputs", "log_batch"])
@@ -154,7 +154,7 @@ def test_track_cut_short_leaves_no_run_running_and_logs_again(
         broken.setattr(mlflow.MlflowClient, point, fails)
         with pytest.raises(TrackingError, match="OSError: no space left"):
             track([run], store, "audits")
-    uri = tracking.address(store)
+    uri = tracking_store.address(store)
     assert {r.info.status for r in runs(uri, f"tags.model = 'cut-{point}'")} == {"FAILED"}
     assert track([run], store, "audits") == [f"cut-{point}"]
     experiment = client(uri).get_experiment_by_name("audits")
@@ -193,7 +193,7 @@ def test_track_after_a_kill_ends_its_runs_and_logs_each_model_once(store: Path) 
         killed += done.returncode == -9
     assert killed >= 4
     track([model_run(store, "killed")], store, "audits")
-    uri = tracking.address(store)
+    uri = tracking_store.address(store)
     parents = runs(uri, "tags.model = 'killed' and tags.kind = 'model'")
     assert sorted(run.info.status for run in parents).count("FINISHED") == 1
     assert not runs(uri, "attributes.status = 'RUNNING'")
@@ -211,7 +211,7 @@ def test_track_of_which_answers_are_lost_on_the_way_leaves_one_run_and_one_model
     monkeypatch.setattr(mlflow.MlflowClient, "create_run", lambda *a, **k: (make_run(*a, **k), make_run(*a, **k))[1])
     monkeypatch.setattr(mlflow, "create_external_model", lambda **k: (make_model(**k), make_model(**k))[1])
     assert track([model_run(store, "lost")], store, "audits") == ["lost"]
-    uri = tracking.address(store)
+    uri = tracking_store.address(store)
     states = sorted(run.info.status for run in runs(uri, "tags.model = 'lost'"))
     assert states == ["FINISHED", "FINISHED", "KILLED", "KILLED"]  # parent and child, each made twice
     experiment = client(uri).get_experiment_by_name("audits")
@@ -226,7 +226,7 @@ def test_track_with_names_in_any_script_and_symbols_keeps_them_apart(store: Path
     audit = run.audits[0]
     audit = AuditRun("personas", audit.metrics, (), {"axes": axes, "long": {"x" * 400: 1, "x" * 401: 2}}, audit.folder)
     assert track([ModelRun("names", {}, {}, [audit])], store, "audits") == ["names"]
-    (child,) = runs(tracking.address(store), "tags.model = 'names' and tags.kind = 'audit'")
+    (child,) = runs(tracking_store.address(store), "tags.model = 'names' and tags.kind = 'audit'")
     assert len(child.data.metrics) == len(axes)
     assert {key_of(name) for name in child.data.metrics} == {f"share.{axis}" for axis in axes}
     assert sorted(int(value) for name, value in child.data.params.items() if name.startswith("axes")) == [*range(1, 11)]
@@ -256,7 +256,7 @@ def test_track_in_an_experiment_logs_unchanged_models_under_its_name_and_no_seco
     assert track(both, store, "audits") == []
     # applied to the workspace and tracked again: the same results, in no experiment
     assert track([named("changed", 0.3, ""), named("control", 0.2, "")], store, "audits") == []
-    uri = tracking.address(store)
+    uri = tracking_store.address(store)
     found = runs(uri, "tags.`dvc.exp.name` = 'cold-dusk' and tags.kind = 'model'")
     assert {run.info.run_name for run in found} == {
         "changed cold-dusk: samples=9", "control cold-dusk: samples=9",
@@ -268,9 +268,9 @@ def test_track_in_an_experiment_logs_unchanged_models_under_its_name_and_no_seco
 
 def test_address_of_a_relative_sqlite_file_is_the_studys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///runs/my.db")
-    assert tracking.address(tmp_path) == f"sqlite:///{tmp_path}/runs/my.db"
+    assert tracking_store.address(tmp_path) == f"sqlite:///{tmp_path}/runs/my.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////elsewhere/my.db")
-    assert tracking.address(tmp_path) == "sqlite:////elsewhere/my.db"
+    assert tracking_store.address(tmp_path) == "sqlite:////elsewhere/my.db"
 
 
 def test_track_with_a_server_that_is_down_is_one_sentence_without_the_password(
@@ -395,6 +395,63 @@ def test_track_to_a_remote_server_uploads_artifacts_and_leaves_no_local_store(
     assert copy.read_text(encoding="utf-8") == "group,share\nBlack,0.4\n"
     assert list((tmp_path / "server" / "artifacts").rglob("share.csv"))
     assert not (study / "mlflow.db").exists()
+
+
+def test_track_with_a_password_in_the_address_prints_none_and_follows_no_redirect(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.replace("http://", "http://me:planted@"))
+    assert track([model_run(tmp_path)], tmp_path, "audits") == ["tiny"]
+    assert "planted" not in "".join(capfd.readouterr())
+    asked: list[str] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(307)
+            self.send_header("Location", f"http://127.0.0.1:{here.server_port}/again{self.path}")
+            self.end_headers()
+
+        do_POST = do_PUT = do_GET  # noqa: N815
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as here:
+        threading.Thread(target=here.serve_forever, daemon=True).start()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{here.server_port}")
+        with pytest.raises(TrackingError):
+            track([model_run(tmp_path)], tmp_path, "audits")
+        here.shutdown()
+    assert asked and not any(path.startswith("/again") for path in asked)
+
+
+def test_track_killed_while_it_makes_its_store_makes_it_anew(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "import sqlalchemy\n"
+        "from pathlib import Path\n"
+        "from tests.test_tracking import model_run\n"
+        "from markedness.tracking import track\n"
+        "@sqlalchemy.event.listens_for(sqlalchemy.Engine, 'before_cursor_execute')\n"
+        "def count(connection, cursor, statement, *rest):\n"
+        "    if 'CREATE TABLE runs' in statement:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "root = Path(sys.argv[1])\n"
+        "track([model_run(root)], root, 'audits')\n"
+    )
+    root = Path(__file__).parents[1]
+    env = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], env=env, capture_output=True)
+    assert done.returncode == -9, done.stderr.decode()
+    assert not (tmp_path / "mlflow.db").exists()
+    assert track([model_run(tmp_path)], tmp_path, "audits") == ["tiny"]
+    assert not list(tmp_path.glob(".mlflow.db.part*"))
+
+
+def test_track_sends_tables_in_which_a_spreadsheet_executes_nothing(tmp_path: Path) -> None:
+    run = model_run(tmp_path)
+    (run.audits[0].folder / "tables" / "words.csv").write_text("word,z\n=1+1,-2.5\n@SUM(1),3\n", encoding="utf-8")
+    track([run], tmp_path, "audits")
+    (logged,) = (tmp_path / "mlartifacts").rglob("words.csv")
+    assert logged.read_text(encoding="utf-8") == "word,z\n'=1+1,-2.5\n'@SUM(1),3\n"
 
 
 def test_flat_params_are_dotted_and_lists_are_json() -> None:

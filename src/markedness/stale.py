@@ -89,7 +89,7 @@ def inputs(params: Params, audit: str, model: str) -> dict[str, str]:
     data = [store.stimuli_folder(audit), store.corpora() / "own", *named]
     packages = {Path(__file__).parent, Path(str(resources.files(spec(audit).package)))}
     return {
-        params.path.name: sha256(json.dumps(part, sort_keys=True, default=str).encode()).hexdigest(),
+        params.path.name: sha256(json.dumps(part, default=str).encode()).hexdigest(),
         "data": _of_files(data),
         "code": _of_files(sorted(packages)),
     }
@@ -162,8 +162,8 @@ def _texts(content: object) -> Iterator[str]:
 
 
 def _named(root: Path, text: str) -> list[Path]:
-    """The files and folders that a text of the params names, by path or pattern; a plain word is none."""
-    if len(text) > _LONGEST or "\0" in text or not ("/" in text or Path(text).suffix):
+    """The files and folders that a text of the params names, by path or pattern."""
+    if not text or len(text) > _LONGEST or "\0" in text or "\n" in text:
         return []
     pattern = text if Path(text).is_absolute() else f"{glob.escape(str(root))}/{text}"
     found = (Path(path) for path in sorted(glob.glob(pattern)))

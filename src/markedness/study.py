@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,6 +33,8 @@ from markedness.verdicts import answers, counted, headline_estimates, headline_t
 from markedness.working_tree import main_tree
 
 Report = Callable[[str], None]
+MADE_FROM = "made_from.json"
+"""In results/compare: what the comparison is made of, for the report."""
 
 
 def compare(params: Params, say: Report = tell) -> pd.DataFrame:
@@ -78,8 +83,34 @@ def _compare(params: Params, store: Store, folder: Path, say: Report) -> tuple[p
     for sentence in earlier:
         say(f"compare: {sentence}")
     store.write_json(folder / "notes.json", [*(f"{one}." for one in earlier), *sentences(differences)])
+    store.write_json(folder / MADE_FROM, _made_from(params, store))
     store.write_json(store.headline(), headline_estimates(scores))
     return differences, len({model for by_model in features.values() for model in by_model})
+
+
+def _made_from(params: Params, store: Store) -> dict[str, str]:
+    """What a comparison is made of: digests of its block of the params and of the Scores of each result."""
+    from markedness.provenance import md5
+
+    block = params.compare.model_dump_json().encode()
+    places = {f"{audit}/{model}": store.results(audit, model) for model in params.run for audit in params.audits}
+    scores = {name: digest for name, place in places.items() if (digest := md5(place / "scores.csv"))}
+    return {"compare": hashlib.sha256(block).hexdigest(), "run": ", ".join(params.run)} | scores
+
+
+def _old_comparison(params: Params, store: Store) -> str:
+    """The sentence on a comparison that is not of the results and params of now; "" where it is, or there is none."""
+    path = store.compared() / MADE_FROM
+    if not path.exists():
+        return ""
+    now, then = _made_from(params, store), json.loads(path.read_text(encoding="utf-8"))
+    differ = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
+    more = f" and {len(differ) - 3} more" if len(differ) > 3 else ""
+    return (
+        f"The comparisons are older than results or params ({', '.join(differ[:3])}{more}): run 'markedness compare'."
+        if differ
+        else ""
+    )
 
 
 def features_or_reason(store: Store, audit: str, model: str) -> FeatureTables | Unsupported:
@@ -107,8 +138,8 @@ def differences_of(
 ) -> pd.DataFrame:  # fmt: skip
     """The differences of all audits; ``asked``: audit -> name -> what was asked, where the names are no models."""
     found = [
-        comparison(params, audit, tables, place, None if asked is None else asked.get(audit, {})).differences()
-        for place, (audit, tables) in enumerate(features.items())
+        comparison(params, audit, tables, None if asked is None else asked.get(audit, {})).differences()
+        for audit, tables in features.items()
         if len(tables) > 1
     ]
     empty = pd.DataFrame(columns=list(DIFFERENCE_COLUMNS))
@@ -116,16 +147,16 @@ def differences_of(
 
 
 def comparison(
-    params: Params, audit: str, tables: Mapping[str, FeatureTables | Unsupported], place: int = 0,
+    params: Params, audit: str, tables: Mapping[str, FeatureTables | Unsupported],
     asked: Mapping[str, Asked] | None = None,
 ) -> Comparison:  # fmt: skip
-    """Models on one audit, kept to what all of them answered; ``place``: of the audit, for the seed."""
+    """Models on one audit, kept to what all of them answered; other audits beside it change no number."""
     spec, settings = audits.spec(audit), params.compare
     if asked is None:
         asked = {name: asked_now(params, audit, name) for name in tables if name in params.models}
     if spec.comparable is not None:
         tables = {**tables, **spec.comparable(_measured(tables))}
-    scored = partial(_scores, spec, params.stage(audit, "evaluate"), (params.seed, place))
+    scored = partial(_scores, spec, params.stage(audit, "evaluate"), (params.seed, zlib.crc32(audit.encode())))
     return Comparison(
         audit, tables, scored, spec.table, spec.cluster, spec.headline, params.controls, settings.correction,
         settings.confidence_level, spec.question, asked,
@@ -174,7 +205,10 @@ def report(params: Params, say: Report = tell) -> None:
         {audit: audits.spec(audit).card for audit in params.audits}, params.report.table_rows,
         params.report.examples, params.levels,
         {audit: str(size) for audit, size in params.sizes.items() if size.name}, partial(examples, params),
+        old_comparison=_old_comparison(params, Store(params.root)),
     )  # fmt: skip
+    if pages.old_comparison:
+        say(f"report: {pages.old_comparison}")
     for (audit, _), sentence in noted(params, pages.results).items():
         say(f"report: {audit}: {sentence}")
     for path in write(pages):
@@ -197,6 +231,7 @@ def export(params: Params, folder: Path, say: Report = tell) -> None:
 def track(params: Params, say: Report = tell) -> None:
     """Tell MLflow what came out; nothing changed, nothing logged."""
     from markedness import provenance, tracking
+    from markedness.tracking_store import address
 
     state, link = provenance.state(params.root), provenance.origin(params.root)
     store = Store(params.root)
@@ -211,7 +246,7 @@ def track(params: Params, say: Report = tell) -> None:
     main = main_tree(params.root)
     with Store(main).locked("track", say):
         logged = tracking.track(runs, main, params.track.experiment)
-    where = f"{', '.join(logged)} logged to {provenance.shown_address(tracking.address(main))}"
+    where = f"{', '.join(logged)} logged to {provenance.shown_address(address(main))}"
     say(f"track: {where if logged else 'nothing changed, nothing logged'}")
 
 

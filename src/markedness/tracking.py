@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import re
 import socket
 import time
@@ -23,7 +22,9 @@ from urllib.parse import urlsplit
 from markedness.credentials import hide
 from markedness.provenance import NAME_LIMIT, flat, mlflow_name, public, short_name, shown_address
 from markedness.records import AuditError
+from markedness.reporting.downloads import spreadsheet_copies
 from markedness.tracked import DataSet, ModelRun
+from markedness.tracking_store import address, make_whole, set_manners
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -53,15 +54,6 @@ class _ForeignError(ValueError):
     """A search brought what it did not ask for."""
 
 
-def address(root: Path) -> str:
-    """MLFLOW_TRACKING_URI, or the SQLite file of the study; a relative SQLite file is the study's, too."""
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
-    scheme, separator, path = uri.partition(":///")
-    if scheme.startswith("sqlite") and separator and not path.startswith("/"):
-        return f"{scheme}:///{(root / path).resolve()}"
-    return uri
-
-
 def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
     """Log every model whose results are not logged yet; return their names. Hold a lock: one process at a time.
 
@@ -80,22 +72,18 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
             f"MLflow at {shown_address(uri)}: {error}; all results are safe on disk: correct it, then run "
             "'markedness track'"
         ) from error
-    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    # A server that is down should say so in seconds; MLflow's own defaults wait for minutes.
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    set_manners()
     import mlflow
     from google.protobuf.json_format import Error as ProtobufError
     from mlflow.exceptions import MlflowException
     from requests.exceptions import RequestException
     from sqlalchemy.exc import SQLAlchemyError
 
-    _quiet()
     mlflow.set_tracking_uri(uri)
     writer = sha256(f"{socket.gethostname()}:{root.resolve()}".encode()).hexdigest()[:16]
     logged = []
     try:
+        make_whole(uri)
         client = mlflow.MlflowClient(tracking_uri=uri)
         experiment_id = _experiment(client, experiment, root, uri)
         _end_killed(client, experiment_id, writer)
@@ -138,14 +126,6 @@ def _sentence(error: BaseException, uri: str, what: str) -> str:
         f"MLflow at {shown} {what} ({type(error).__name__}: {reason}); all results are safe on disk: remove the "
         "cause, then run 'markedness track'"
     )
-
-
-def _quiet() -> None:
-    """MLflow's and alembic's notes on building a new store are not for our readers."""
-    import logging
-
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _experiment(client: MlflowClient, name: str, root: Path, uri: str) -> str:
@@ -240,7 +220,8 @@ def _log(client: MlflowClient, experiment_id: str, run: ModelRun, writer: str) -
             _log_metrics(client, child, {mlflow_name(key): value for key, value in audit.metrics.items()})
             _log_inputs(client, child, audit.datasets)
             if audit.folder.is_dir():
-                client.log_artifacts(child, str(audit.folder))
+                with spreadsheet_copies(audit.folder) as folder:
+                    client.log_artifacts(child, str(folder))
             if audit.samples is not None:  # a table for MLflow's views, too
                 client.log_table(child, audit.samples, SAMPLES)
         scores = {

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from markedness import params, pipeline, revisions, stale, study, tracking
+from markedness import params, pipeline, revisions, stale, study, tracking_store
 from markedness.audits import STAGES
 from markedness.cli import app
 from markedness.files import StoreError
@@ -581,7 +581,7 @@ def test_mlflow_is_told_once_and_not_of_other_results(folder: Path) -> None:
     import mlflow
 
     def told() -> list[str]:
-        client = mlflow.MlflowClient(tracking_uri=tracking.address(folder))
+        client = mlflow.MlflowClient(tracking_uri=tracking_store.address(folder))
         experiment = client.get_experiment_by_name("markedness")
         found = client.search_runs([experiment.experiment_id], "tags.kind = 'model' and tags.model = 'v2'")
         return [one.data.tags.get("gate", "") for one in found]

@@ -512,3 +512,15 @@ def test_faults_page_names_tests_that_exist() -> None:
         assert len(row) == 3, row
         for name in row[2].replace("`", "").split(", "):
             assert f"def {name}(" in sources, name
+
+
+# ---------------------------------------------------------------- answers that nobody asked for
+
+
+def test_generate_answer_that_nobody_asked_for_ends_the_run_and_says_what_is_to_be_asked_again(tmp_path: Path) -> None:
+    """On a connection that is kept open it would be read as the answer to the next request."""
+    with Server() as server:
+        texts = ["fault:twice", *(f"answered {n}" for n in range(6))]
+        params = toy_study.study(tmp_path, server.url, texts, concurrency=1)
+        with pytest.raises(ModelError, match=r"an answer that nobody asked for.*set served_by of the model"):
+            run(params)

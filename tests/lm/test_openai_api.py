@@ -315,8 +315,8 @@ def test_top_log_probs_rounded_above_0_count_and_leave_no_other_the_likeliest() 
 
 
 NO_LOG_PROB = {
-    "text": ("-0.3", "-0.3 is no ln"), "bool": (True, "True is no ln"), "large": (7.0, "7.0 is no ln"),
-    "null": (None, "no ln probability of 'lamp', and of the others 0.3679"),
+    "text": ("-0.3", "no ln probability: -0.3"), "bool": (True, "no ln probability: True"),
+    "large": (7.0, "no ln probability: 7.0"), "null": (None, "shows 0.3679 in all, and no ln probability of 'lamp'"),
 }  # fmt: skip
 
 

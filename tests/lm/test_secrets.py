@@ -14,9 +14,12 @@ from tests.servers.openai_server import Server
 from markedness import params as params_file
 from markedness import pipeline, study, tracking
 from markedness.credentials import hide, looks_like_a_secret
+from markedness.lm.base import RequestFailed
 from markedness.lm.config import OpenAIModel
+from markedness.lm.openai_api import OpenAIServer
 from markedness.lm.redaction import LONGEST_ERROR, Redaction, is_random, printable
 from markedness.params import ParamsError
+from markedness.records import Prompt
 from markedness.tracked import ModelRun
 
 KEY = "sk-planted-0123456789"
@@ -161,6 +164,17 @@ def test_shipped_params_hold_nothing_that_is_taken_for_a_secret() -> None:
     root = Path(__file__).parents[2]
     for name in ("params.yaml", "literature.yaml"):
         params_file.load(root / name)
+
+
+@pytest.mark.parametrize("place", ["logprob", "token"])
+def test_error_of_an_answer_that_cannot_be_read_is_without_the_key(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    config = OpenAIModel(backend="openai", model="m", base_url="http://h/v1", api_key_env="MY_KEY", top_logprobs=2)
+    shown = {"token": "a", "logprob": KEY} if place == "logprob" else {"token": KEY, "logprob": None}
+    choice = {"text": "a", "finish_reason": "stop", "logprobs": {"content": [{"top_logprobs": [shown]}]}}
+    with pytest.raises(RequestFailed, match=r"no ln probability.*\[key\]") as refused:
+        OpenAIServer(config).read({"choices": [choice]}, Prompt("p", "g", completion="x", candidates=("a", "b")))
+    assert "planted" not in str(refused.value)
 
 
 @pytest.mark.parametrize("uri", ["http://me:planted@[::1", "https://me:plan ted@127.0.0.1:9/x?token=planted"])

@@ -17,7 +17,7 @@ from tests.servers.openai_server import Server
 from markedness import generation, ledgers
 from markedness import params as params_file
 from markedness.lm import served_by
-from markedness.lm.base import Draw, draw_keys
+from markedness.lm.base import Draw, ModelError, draw_keys
 from markedness.lm.collect import collect
 from markedness.lm.config import TransformersModel
 from markedness.lm.database import LedgerError
@@ -354,6 +354,14 @@ def test_other_weights_under_the_same_path_have_other_keys(weights: Path) -> Non
     assert before.startswith("weights:") and after.startswith("weights:") and before != after
     assert Draw(Prompt("p", "g"), 0, {}, before).key != Draw(Prompt("p", "g"), 0, {}, after).key
     assert Draw(Prompt("p", "g"), 0, {}, before).stream == Draw(Prompt("p", "g"), 0, {}, after).stream
+
+
+def test_answers_of_weights_that_were_changed_meanwhile_are_not_kept(weights: Path) -> None:
+    model = local(weights)
+    model.refuse_other_weights(model.served_by)
+    (weights / "model.safetensors").write_bytes(b"weights two")
+    with pytest.raises(ModelError, match="its files were changed while it answered"):
+        model.refuse_other_weights(model.served_by)
 
 
 def test_same_weights_elsewhere_have_the_same_keys_and_are_hashed_once(

@@ -256,7 +256,8 @@ class Server:
                 await asyncio.sleep(30)
         if self.count and not probe:
             self.answered[key] = self.answered.get(key, 0) + 1
-        writer.write(head_of(200, len(content)) + content)
+        answered = head_of(200, len(content)) + content
+        writer.write(answered * 2 if fault == "twice" else answered)
         await writer.drain()
         return True
 

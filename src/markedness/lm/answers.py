@@ -154,7 +154,7 @@ def top_log_probs(choice: Mapping[str, Any]) -> list[tuple[str, float]] | None:
     shown = math.fsum(math.exp(log_prob) for _, log_prob in top)
     for token, log_prob in top:
         if log_prob == -math.inf and shown < LEAST_MASS:
-            reason = f"the server shows no ln probability of {token[:40]!r}, and of the others {shown:.4g} in all"
+            reason = f"of the others the server shows {shown:.4g} in all, and no ln probability of {token!r}"
             raise RequestFailed(reason, cause="unreadable")
     return top or None
 
@@ -164,7 +164,7 @@ def _alternative(value: Any) -> float:
     if value is None:
         return -math.inf
     if isinstance(value, bool) or not isinstance(value, int | float) or value > 1:
-        raise RequestFailed(f"{str(value)[:40]} is no ln probability", cause="unreadable")
+        raise RequestFailed(f"what the server shows is no ln probability: {value}", cause="unreadable")
     return float(value)
 
 

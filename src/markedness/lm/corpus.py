@@ -125,7 +125,7 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
         stems = np.repeat([path.stem for path in files], [len(table) for table in tables])
         found["cue"] = pd.Series(stems, index=table.index, dtype="string")
     for axis in (name for name in axes if name in found):
-        found[axis] = _respelt(found[axis], axes[axis])
+        found[axis] = _respelt(found[axis].fillna(""), axes[axis])
         _check_values(found[axis], axis, axes, where, source, lambda row: _place(files, first_rows, row))
     order = [name for name in (*axes, *columns.required, *columns.optional) if name in found]
     rows = pd.DataFrame({name: found[name] for name in order}, index=table.index)

@@ -171,6 +171,7 @@ class LocalModel(LocalWeights, LanguageModel):
             raise RequestFailed(
                 f"{self.config.path}: out of memory; lower batch_size (now {self.config.batch_size})"
             ) from error
+        self.refuse_other_weights(draws[0].served_by if draws else "")
         return answers
 
     def _way(self, prompt: Prompt) -> Callable[[list[Draw]], list[Completion]]:

@@ -148,8 +148,10 @@ class OpenAIServer(LanguageModel):
             return read_completion(answer, prompt, self.config.chat, self.endpoint.redaction)
         except Exception as error:  # what nobody foresaw ends this request alone, not those that are paid for beside it
             if not isinstance(error, RequestFailed):
-                reason = f"the answer cannot be read ({type(error).__name__}: {error})"
-                error = RequestFailed(self.endpoint.redaction.error(reason), cause="unreadable")
+                error = RequestFailed(
+                    f"the answer cannot be read ({type(error).__name__}: {error})", cause="unreadable"
+                )
+            error.args = (self.endpoint.redaction.error(str(error)),)  # it may name what the server said
             error.usage = reported_usage(answer)
             raise error from None
 

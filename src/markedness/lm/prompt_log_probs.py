@@ -236,5 +236,5 @@ def _log_prob(value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise RequestFailed(f"{str(value)[:40]} is no ln probability", cause="unreadable")
+        raise RequestFailed(f"what the server shows is no ln probability: {value}", cause="unreadable")
     return min(float(value), 0.0) if LOWEST <= value <= ROUNDING else None

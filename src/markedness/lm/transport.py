@@ -1,14 +1,19 @@
-"""The HTTP client of all servers: follows no redirect, and reads no answer beyond a size, however it is compressed."""
+"""The HTTP client of all servers: follows no redirect, and reads no answer beyond a size, however it is compressed.
+
+It keeps connections open, as the official client does; a connection on which a server has sent what nobody asked for is
+not used again, and after an answer that nobody asked for no server is believed that its answers are in order.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from aiohttp import ClientSession, TCPConnector
 from httpx2 import AsyncClient, ByteStream, Request, Response
 from openai import DefaultAioHttpClient
 
 from markedness.credentials import hide
-from markedness.lm.base import RequestFailed
+from markedness.lm.base import ModelError, RequestFailed
 from markedness.lm.redaction import LARGEST_ANSWER
 
 LARGEST_FILE = 1_000_000_000
@@ -16,11 +21,85 @@ LARGEST_FILE = 1_000_000_000
 _ENCODED = ("content-encoding", "content-length", "transfer-encoding")
 
 
+class _Watched(TCPConnector):
+    """Connections that are looked at when they come back and before they are used again.
+
+    aiohttp reads what came in between as the answer to the next request. It has no public place for this look.
+    """
+
+    unasked = False
+    """Whether a server has sent an answer that nobody asked for."""
+
+    def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
+        self._look(protocol)
+        super()._release(key, protocol, should_close=should_close)
+
+    async def _get(self, *arguments: Any) -> Any:
+        while (connection := await super()._get(*arguments)) is not None:
+            protocol: Any = connection.protocol
+            if not protocol.should_close:
+                break
+            connection.close()  # which releases it, and looks
+        return connection
+
+    def look_at_idle(self) -> None:
+        """Look at the connections that wait for another request."""
+        for protocol, _ in (waiting for several in self._conns.values() for waiting in several):
+            self._look(protocol)
+
+    def _look(self, protocol: Any) -> None:
+        """Servers that end an idle connection may say so (408); that is no answer."""
+        self.unasked |= any(message.code < 300 for (message, _), _ in protocol._buffer)
+
+
 class GuardedClient(DefaultAioHttpClient):
     """httpx2's client on aiohttp with limits for servers that nobody vouches for."""
 
     anonymous = False
     """Send no Authorization: the openai package always makes one."""
+
+    def __init__(self, **options: Any) -> None:
+        self.connectors: list[_Watched] = []
+        super().__init__(**options)
+
+    def _init_transport(self, **options: Any) -> Any:  # type: ignore[override]
+        return self._watched(super()._init_transport(**options))
+
+    def _init_proxy_transport(self, *proxy: Any, **options: Any) -> Any:
+        return self._watched(super()._init_proxy_transport(*proxy, **options))
+
+    def _watched(self, transport: Any) -> Any:
+        def session() -> ClientSession:
+            limits = transport.limits
+            self.connectors.append(
+                _Watched(
+                    limit=limits.max_connections or 0,
+                    keepalive_timeout=limits.keepalive_expiry,
+                    ssl=transport.ssl_context,
+                )
+            )
+            return ClientSession(connector=self.connectors[-1])
+
+        transport.client = session
+        return transport
+
+    def refuse_unasked(self) -> None:
+        """ModelError where a server has sent an answer that nobody asked for: the next request may have got it."""
+        if any(connector.unasked for connector in self.connectors):
+            raise ModelError(
+                "the server sent an answer that nobody asked for, so that its other answers may belong to other "
+                "prompts than they came for; mend it, or the proxy before it, and set served_by of the model in "
+                "params.yaml to a new word: then all is asked again"
+            )
+
+    async def aclose(self) -> None:
+        """Close the connections; see `refuse_unasked`."""
+        for connector in self.connectors:
+            connector.look_at_idle()
+        try:
+            self.refuse_unasked()
+        finally:
+            await super().aclose()
 
     async def send(self, request: Request, **options: Any) -> Response:
         """Send one request and read its answer whole.
@@ -30,6 +109,7 @@ class GuardedClient(DefaultAioHttpClient):
         RequestFailed
             For a redirect, as it would carry prompts and key to another place, and for an answer that is too large.
         """
+        self.refuse_unasked()
         if self.anonymous:
             request.headers.pop("authorization", None)
         response = await super().send(request, **(options | {"stream": True, "follow_redirects": False}))

@@ -79,6 +79,14 @@ class LocalWeights:
             return ""
         return served_by.hub(self.config.path, self._commit) if self._commit else ""
 
+    def refuse_other_weights(self, who: str) -> None:
+        """ModelError where the files are not those of ``who`` ("": not known), in whose name answers are kept."""
+        if who and self.folder.is_dir() and self._found() != who:
+            raise ModelError(
+                f"{self.config.path}: its files were changed while it answered; what it answered since is not kept: "
+                "run again"
+            )
+
     @property
     def _commit(self) -> str:
         """The commit of a hub model that is in the hub's cache; "" where none is."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from markedness.files import atomic
@@ -28,6 +32,20 @@ def spreadsheet_copy(source: Path, target: Path) -> None:
         writer = csv.writer(written, lineterminator="\n")
         for row in csv.reader(read):
             writer.writerow([_harmless(cell) for cell in row])
+
+
+@contextmanager
+def spreadsheet_copies(folder: Path) -> Iterator[Path]:
+    """A copy of a folder of results within the block, its CSV files by `spreadsheet_copy`."""
+
+    def copied(source: str, target: str) -> None:
+        if source.endswith(".csv"):
+            spreadsheet_copy(Path(source), Path(target))
+        else:
+            shutil.copyfile(source, target)
+
+    with tempfile.TemporaryDirectory() as place:
+        yield Path(shutil.copytree(folder, Path(place) / folder.name, copy_function=copied))
 
 
 def _harmless(cell: str) -> str:

@@ -59,6 +59,7 @@ def _compared(pages: Pages, data: dict[str, str]) -> dict[str, Any] | None:
         figures.append(figure(f"compare-figure-{path.stem}", path.stem, spec, svg, None, data))
     notes = folder / "notes.json"
     sentences = json.loads(notes.read_text(encoding="utf-8")) if notes.exists() else []
+    sentences = [pages.old_comparison, *sentences] if pages.old_comparison else sentences
     made = {"tables": tables, "figures": figures, "sentences": sentences, "otherwise": otherwise}
     return made if tables or sentences else None
 

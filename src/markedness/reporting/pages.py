@@ -39,6 +39,8 @@ class Pages:
     find_examples: Callable[[str, str], Examples | None] = lambda audit, model: None
     """Audit, model -> the texts that drive its leading score, where the audit can say which."""
     results: dict[tuple[str, str], Result] = field(default_factory=dict)
+    old_comparison: str = ""
+    """The sentence on a comparison that is not of these results."""
 
     def __post_init__(self) -> None:
         for audit in self.audits:

@@ -75,8 +75,10 @@ def _asset(name: str) -> str:
 
 @cache
 def _charts() -> str:
-    """Vega, Vega-Lite and vega-embed, as ``vega``, ``vegaLite``, ``vegaEmbed`` and ``embedChart`` of the page; from the
-    package that also draws the SVGs."""
+    """Vega, Vega-Lite and vega-embed, as ``vega``, ``vegaLite``, ``vegaEmbed`` and ``embedChart`` of the page.
+
+    They are from the package that also draws the SVGs.
+    """
     import altair
     import vl_convert
 
