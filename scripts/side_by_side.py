@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,15 @@ def instances(stages: Iterable[str], of: Sequence[tuple[str, str]]) -> list[str]
 def recorded() -> Mapping[str, Any]:
     """What dvc.lock says of each stage; nothing where it is not there, or is being written at this moment."""
     try:
-        return dict(yaml.load(LOCK.read_text(encoding="utf-8"), yaml.CSafeLoader)["stages"])
+        return _stages(LOCK.read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
         return {}
+
+
+@lru_cache(maxsize=1)
+def _stages(content: str) -> Mapping[str, Any]:
+    """Parsed once while the file stays as it is: it is looked at for as long as a model answers."""
+    return dict(yaml.load(content, yaml.CSafeLoader)["stages"])
 
 
 class Runs:

@@ -73,6 +73,13 @@ def client(uri: str) -> MlflowClient:
     return mlflow.MlflowClient(tracking_uri=uri)
 
 
+def in_a_process(script: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    """Run a script that may kill itself."""
+    root = Path(__file__).parents[1]
+    env = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+    return subprocess.run([sys.executable, "-c", script, *map(str, arguments)], env=env, capture_output=True)
+
+
 def runs(uri: str, query: str = "") -> list[Run]:
     there = client(uri)
     experiment = there.get_experiment_by_name("audits")
@@ -184,11 +191,9 @@ def test_track_after_a_kill_ends_its_runs_and_logs_each_model_once(store: Path) 
         "root = Path(sys.argv[1])\n"
         "track([model_run(root, 'killed')], root, 'audits')\n"
     )
-    root = Path(__file__).parents[1]
-    env = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
     killed = 0
     for point in (1, 4, 8, 11, 12):
-        done = subprocess.run([sys.executable, "-c", script, str(store), str(point)], env=env, capture_output=True)
+        done = in_a_process(script, store, point)
         assert done.returncode in (0, -9), done.stderr.decode()
         killed += done.returncode == -9
     assert killed >= 4
@@ -431,15 +436,13 @@ def test_track_killed_while_it_makes_its_store_makes_it_anew(tmp_path: Path) -> 
         "from tests.test_tracking import model_run\n"
         "from markedness.tracking import track\n"
         "@sqlalchemy.event.listens_for(sqlalchemy.Engine, 'before_cursor_execute')\n"
-        "def count(connection, cursor, statement, *rest):\n"
+        "def end(connection, cursor, statement, *rest):\n"
         "    if 'CREATE TABLE runs' in statement:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "root = Path(sys.argv[1])\n"
         "track([model_run(root)], root, 'audits')\n"
     )
-    root = Path(__file__).parents[1]
-    env = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], env=env, capture_output=True)
+    done = in_a_process(script, tmp_path)
     assert done.returncode == -9, done.stderr.decode()
     assert not (tmp_path / "mlflow.db").exists()
     assert track([model_run(tmp_path)], tmp_path, "audits") == ["tiny"]

@@ -114,7 +114,7 @@ def _other_weights(params: Params, audit: str, model: str) -> str:
 
 def remember(root: Path, audit: str, model: str, of: Mapping[str, str]) -> None:
     """Keep from which `inputs` `markedness run` made these results: DVC keeps those of its own stages alone."""
-    path, scores = state_folder(root) / RAN, _scores(root, audit, model)
+    path, scores = state_folder(root) / RAN, scores_digest(root, audit, model)
     if scores:
         content = _ran(root) | {f"{audit}/{model}": {**of, SCORES: scores, **_made(root, audit, model)}}
         write_file(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
@@ -123,7 +123,7 @@ def remember(root: Path, audit: str, model: str, of: Mapping[str, str]) -> None:
 def _changed_since_run(params: Params, audit: str, model: str) -> str | None:
     """What differs since `markedness run` made the results that are there; None where it did not, "" for nothing."""
     made = _ran(params.root).get(f"{audit}/{model}")
-    if not isinstance(made, dict) or made.get(SCORES) != _scores(params.root, audit, model):
+    if not isinstance(made, dict) or made.get(SCORES) != scores_digest(params.root, audit, model):
         return None
     differ = [name for name, digest in inputs(params, audit, model).items() if made.get(name) != digest]
     there = _made(params.root, audit, model).items()
@@ -146,7 +146,7 @@ def _ran(root: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _scores(root: Path, audit: str, model: str) -> str:
+def scores_digest(root: Path, audit: str, model: str) -> str:
     """The digest of the results that are there; "" where there are none."""
     path = Store(root).results(audit, model) / "scores.csv"
     return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
@@ -162,11 +162,15 @@ def _texts(content: object) -> Iterator[str]:
 
 
 def _named(root: Path, text: str) -> list[Path]:
-    """The files and folders that a text of the params names, by path or pattern."""
+    """The files and folders that a text of the params names, by path or pattern; a plain word names a file alone.
+
+    A column may be named "data" or "results", as folders of a study are.
+    """
     if not text or len(text) > _LONGEST or "\0" in text or "\n" in text:
         return []
     pattern = text if Path(text).is_absolute() else f"{glob.escape(str(root))}/{text}"
     found = (Path(path) for path in sorted(glob.glob(pattern)))
+    found = (path for path in found if "/" in text or Path(text).suffix or path.is_file())
     return [path for path in found if path.resolve() not in (root.resolve(), *root.resolve().parents)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ from markedness.params import Params
 from markedness.records import FeatureTables, Strict, Unsupported
 from markedness.reporting.results import Result, read
 from markedness.results import Score
-from markedness.stale import noted, older, stale
+from markedness.stale import noted, older, scores_digest, stale
 from markedness.store import Store
 from markedness.tracked import AuditRun, DataSet, ModelRun
 from markedness.verdicts import answers, counted, headline_estimates, headline_table, verdict_table
@@ -89,13 +88,10 @@ def _compare(params: Params, store: Store, folder: Path, say: Report) -> tuple[p
 
 
 def _made_from(params: Params, store: Store) -> dict[str, str]:
-    """What a comparison is made of: digests of its block of the params and of the Scores of each result."""
-    from markedness.provenance import md5
-
-    block = params.compare.model_dump_json().encode()
-    places = {f"{audit}/{model}": store.results(audit, model) for model in params.run for audit in params.audits}
-    scores = {name: digest for name, place in places.items() if (digest := md5(place / "scores.csv"))}
-    return {"compare": hashlib.sha256(block).hexdigest(), "run": ", ".join(params.run)} | scores
+    """What a comparison is made of: its block of the params, and digests of the Scores of each result."""
+    results = [(audit, model) for model in params.run for audit in params.audits]
+    scores = {"/".join(one): digest for one in results if (digest := scores_digest(store.root, *one))}
+    return {"compare": params.compare.model_dump_json(), "run": ", ".join(params.run)} | scores
 
 
 def _old_comparison(params: Params, store: Store) -> str:
@@ -105,12 +101,10 @@ def _old_comparison(params: Params, store: Store) -> str:
         return ""
     now, then = _made_from(params, store), json.loads(path.read_text(encoding="utf-8"))
     differ = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
-    more = f" and {len(differ) - 3} more" if len(differ) > 3 else ""
-    return (
-        f"The comparisons are older than results or params ({', '.join(differ[:3])}{more}): run 'markedness compare'."
-        if differ
-        else ""
-    )
+    if not differ:
+        return ""
+    named = ", ".join(differ[:3]) + (f" and {len(differ) - 3} more" if len(differ) > 3 else "")
+    return f"The comparisons are older than results or params ({named}): run 'markedness compare'."
 
 
 def features_or_reason(store: Store, audit: str, model: str) -> FeatureTables | Unsupported:
