@@ -6,11 +6,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from markedness.param_numbers import number_fault
@@ -55,7 +54,7 @@ class Strict(BaseModel):
     So are a number that is not finite, true or false in place of a number, and an absurd number of replicates.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -107,7 +106,17 @@ class Axis(Strict):
         return [value for value in self.values if value != self.unmarked]
 
 
-Axes = dict[str, Axis]
+def _in_order(axes: dict[str, Axis]) -> dict[str, Axis]:
+    return {
+        name: axis.model_copy(
+            update={"values": {key: axis.values[key] for key in (axis.unmarked, *sorted(axis.marked))}}
+        )
+        for name, axis in axes.items()
+    }
+
+
+Axes = Annotated[dict[str, Axis], AfterValidator(_in_order)]
+"""In params, the unmarked value of an axis comes first, the others by name: the order written decides no draw."""
 
 
 def composed(text: str) -> str:
@@ -127,37 +136,6 @@ def group_name(values: Mapping[str, Any], axes: Axes) -> str:
     """
     fixed = (values.get(axis) for axis in axes)
     return " ".join(str(value) for value in fixed if not pd.isna(value) and value != "")
-
-
-def given_phrase(values: Mapping[str, Any], axes: Axes) -> str | None:
-    """The whole phrase of a group where its values give one (`Value.phrases`, or `Value.phrase` of a lone noun)."""
-    fixed = {axis: str(value) for axis, value in values.items() if not pd.isna(value) and value != ""}
-    for axis, key in fixed.items():
-        rest = group_name({other: value for other, value in fixed.items() if other != axis}, axes)
-        value = axes[axis].values[key]
-        if phrase := value.phrases.get(rest) or (value.phrase if value.noun and not rest else None):
-            return phrase
-    return None
-
-
-def check_phrases(axes: Axes, audit: str) -> None:
-    """Raise AuditError where phrases are given for groups that do not exist, or for some crossings only."""
-    groups = [dict(zip(axes, keys, strict=True)) for keys in product(*(axis.values for axis in axes.values()))]
-    for name, axis in axes.items():
-        rests = {group_name({a: v for a, v in group.items() if a != name}, axes) for group in groups}
-        for key, value in axis.values.items():
-            if unknown := [rest for rest in value.phrases if rest not in rests]:
-                raise AuditError(
-                    f"{audit}.axes.{name}.values.{key}.phrases: '{unknown[0]}' is no group of the other axes; "
-                    f"known: {', '.join(sorted(rests))}"
-                )
-    if any(value.phrases for axis in axes.values() for value in axis.values.values()):
-        lacking = [group_name(group, axes) for group in groups if given_phrase(group, axes) is None]
-        if lacking:
-            raise AuditError(
-                f"{audit}.axes: phrases are given for some groups, but not for {', '.join(lacking)}; give all, because "
-                "the others would get an English article"
-            )
 
 
 class Stimuli(Protocol):

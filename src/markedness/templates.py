@@ -11,12 +11,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, pairwise, zip_longest
-from typing import TypeVar
+from itertools import chain, pairwise, product, zip_longest
+from typing import Any, TypeVar
 
+import pandas as pd
 from pydantic import ValidationError
 
-from markedness.records import AuditError, Prompt, Stimuli, Strict
+from markedness.records import AuditError, Axes, Prompt, Stimuli, Strict, group_name
 
 _LITERAL = re.compile(r"""["':,;=\[\\]""")
 """What braces hold that are no placeholder, and no misspelled one either."""
@@ -163,3 +164,34 @@ def check_different(prompts: Iterable[Prompt], place: str) -> None:
                     f"{place}: '{prompt.prompt_id}' asks the same of '{first}' and '{prompt.group}', so that nothing "
                     "could differ between them; write a placeholder in it that names the group"
                 )
+
+
+def given_phrase(values: Mapping[str, Any], axes: Axes) -> str | None:
+    """The whole phrase of a group where its values give one (`Value.phrases`, or `Value.phrase` of a lone noun)."""
+    fixed = {axis: str(value) for axis, value in values.items() if not pd.isna(value) and value != ""}
+    for axis, key in fixed.items():
+        rest = group_name({other: value for other, value in fixed.items() if other != axis}, axes)
+        value = axes[axis].values[key]
+        if phrase := value.phrases.get(rest) or (value.phrase if value.noun and not rest else None):
+            return phrase
+    return None
+
+
+def check_phrases(axes: Axes, audit: str) -> None:
+    """Raise AuditError where phrases are given for groups that do not exist, or for some crossings only."""
+    groups = [dict(zip(axes, keys, strict=True)) for keys in product(*(axis.values for axis in axes.values()))]
+    for name, axis in axes.items():
+        rests = {group_name({a: v for a, v in group.items() if a != name}, axes) for group in groups}
+        for key, value in axis.values.items():
+            if unknown := [rest for rest in value.phrases if rest not in rests]:
+                raise AuditError(
+                    f"{audit}.axes.{name}.values.{key}.phrases: '{unknown[0]}' is no group of the other axes; "
+                    f"known: {', '.join(sorted(rests))}"
+                )
+    if any(value.phrases for axis in axes.values() for value in axis.values.values()):
+        lacking = [group_name(group, axes) for group in groups if given_phrase(group, axes) is None]
+        if lacking:
+            raise AuditError(
+                f"{audit}.axes: phrases are given for some groups, but not for {', '.join(lacking)}; give all, because "
+                "the others would get an English article"
+            )

@@ -1,4 +1,4 @@
-"""Every audit on small corpora: shuffled rows give the same Scores, and a Score that is missing says why."""
+"""Every audit on small data: shuffled rows and values give the same Scores, and a Score that is missing says why."""
 
 from __future__ import annotations
 
@@ -73,9 +73,13 @@ def scored(folder: Path, audit: str, block: dict[str, Any], tables: dict[str, pd
     """Model -> its scores.csv, for one corpus a model."""
     for name, table in tables.items():
         table.to_csv(folder / f"{name}.csv", index=False)
-    models = {name: {"backend": "corpus", audit: {"path": f"{name}.csv"}} for name in tables}
-    content = {"audits": [audit], "run": list(models), "seed": 1, "models": models, audit: block}
-    (folder / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    return run(folder, audit, block, {name: {"backend": "corpus", audit: {"path": f"{name}.csv"}} for name in tables})
+
+
+def run(folder: Path, audit: str, block: dict[str, Any], models: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    """Model -> its scores.csv."""
+    content = {"audits": [audit], "run": list(models), "seed": 1, "models": models, audit: block, "size": "quick"}
+    (folder / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     study = params.load(folder / "params.yaml")
     for model, stage in product(models, audits.STAGES):
         pipeline.STAGES[stage](study, audit, model, say=lambda _: None)
@@ -89,6 +93,24 @@ def test_scores_of_shuffled_rows_are_the_same(audit: str, tmp_path: Path) -> Non
     made = scored(tmp_path, audit, block, {"file": table, "shuffled": table.sample(frac=1, random_state=1)})
     pd.testing.assert_frame_equal(made["file"], made["shuffled"])
     assert made["file"]["p"].notna().any()
+
+
+@pytest.mark.parametrize("audit", sorted(CORPORA))
+def test_values_of_an_axis_in_another_order_give_the_same_scores(audit: str, tmp_path: Path) -> None:
+    block = {
+        "homogeneity": {"evaluate": {"n_resamples": 99}},
+        "knowledge": CORPORA["knowledge"](np.random.default_rng(3))[1],
+    }
+    model = {"model": {"backend": "scripted", "rule": "none"}}
+    first = run(tmp_path, audit, block.get(audit, {}), model)["model"]
+    axes = params.load(tmp_path / "params.yaml").axes(audit)
+    turned = {
+        name: {**axis.model_dump(), "values": {key: axis.values[key].model_dump() for key in reversed(axis.values)}}
+        for name, axis in axes.items()
+    }
+    second = run(tmp_path, audit, {**block.get(audit, {}), "axes": turned}, model)["model"]
+    pd.testing.assert_frame_equal(first, second)
+    assert first["p"].notna().any()
 
 
 GROUP = {"guise": "guise", "knowledge": "subject"}

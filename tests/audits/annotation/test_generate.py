@@ -83,7 +83,7 @@ def test_single_questions_for_any_model_are_asked_once_when_scored() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("names.csv", pd.DataFrame({"group": ["Arab"], "name": ["Amal"]}), "no names for the group 'Asian'"),
+        ("names.csv", pd.DataFrame({"group": ["Arab"], "name": ["Amal"]}), "no names for the group 'White'"),
         ("names.csv", STIMULI.table("names.csv").assign(name="Kim"), "the name Kim twice"),
         ("names.csv", STIMULI.table("names.csv").assign(gender=lambda t: t["gender"] + t["group"]), "share no gender"),
         ("tasks.csv", STIMULI.table("tasks.csv").assign(valence="good"), "valence of 'hireable' is 'good'"),

@@ -52,7 +52,7 @@ def test_evaluate_does_not_accuse_the_blind_control() -> None:
 def test_evaluate_compares_groups_as_published() -> None:
     by_group = run(written("none")).tables["marked_words_by_group"].set_index("group")
     assert by_group.loc["Black", "references"] == "White"
-    assert by_group.loc["White", "references"] == "Black, Asian, Middle-Eastern, Latine"
+    assert by_group.loc["White", "references"] == "Asian, Black, Latine, Middle-Eastern"
     assert by_group.loc["Black woman", "references"] == "White, man"
     # race pools the genders: 3 genders, 2 prompts, 4 samples
     assert by_group.loc["Black", "n"] == 24
@@ -71,7 +71,7 @@ def test_evaluate_with_one_axis_and_one_prompt_has_lists_and_says_so() -> None:
     assert number(words, "Black", "p") <= 0.05
     assert words["survives_leave_one_prompt_out"].isna()["Black"]
     assert any("only one prompt is known" in note for note in made.notes)
-    assert any("no texts for 'Asian', 'Middle-Eastern', 'Latine', 'man', 'woman', 'nonbinary'" in n for n in made.notes)
+    assert any("no texts for 'Asian', 'Latine', 'Middle-Eastern', 'man', 'nonbinary', 'woman'" in n for n in made.notes)
 
 
 def test_evaluate_with_prompts_of_one_group_each_has_no_null_and_says_so() -> None:

@@ -41,7 +41,7 @@ def _axis(unmarked: str, *values: str) -> Axis:
 
 
 def _default_axes() -> Axes:
-    return {"group": _axis("White", "Arab", "Asian", "Black", "Hispanic", "White")}
+    return {"group": _axis("White", "White", "Arab", "Asian", "Black", "Hispanic")}
 
 
 class Names(Strict):

@@ -7,7 +7,8 @@ from itertools import product
 from typing import NamedTuple
 
 from markedness.audits.homogeneity.design.study import StimuliError
-from markedness.records import Axes, Stimuli, given_phrase, group_name
+from markedness.records import Axes, Stimuli, group_name
+from markedness.templates import given_phrase
 from markedness.text.languages import GROUPS, words_of_group
 
 

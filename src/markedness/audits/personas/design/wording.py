@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from markedness.records import AuditError, Axes, given_phrase
+from markedness.records import AuditError, Axes
+from markedness.templates import given_phrase
 from markedness.text.languages import words_of_group
 
 _PLURAL = ("they", "we", "you")
