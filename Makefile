@@ -27,7 +27,6 @@ help:  ## what there is
 repro: export MARKEDNESS_WARM := 1
 repro: $(RUNS)  ## the whole experiment: install, pipeline, report
 	python scripts/side_by_side.py
-	dvc repro
 	@echo
 	@echo "Report:  $(CURDIR)/reports/index.html"
 	@echo "MLflow:  make ui, then open http://127.0.0.1:$(PORT)"

@@ -1,16 +1,17 @@
-"""Ask the models, and beside it run the stages of the controls and those that read what the models have answered.
+"""`dvc repro`, with stages that do not need one another beside each other.
 
 `dvc repro` runs one stage after another, and a model that answers on this machine, or over a network, leaves the other
-cores idle. Here one `dvc repro` asks for all answers, and beside it others run the rest, one at a time; they share
-DVC's lock and wait for it. `make repro` runs a plain `dvc repro` after this, for the stages that see all models. It
-ends when all runs have ended, also after an interrupt, with the exit status of the first that failed: nothing goes on
-behind a message that the run has failed.
+cores idle. Here one `dvc repro` asks for all answers, and beside it others run the stages of the controls and those
+that read what the models have answered, two runs at a time; they share DVC's lock and wait for it. A plain `dvc repro`
+ends it, for the stages that see all models. This ends when all runs have ended, also after an interrupt, with the exit
+status of the first that failed: nothing goes on behind a message that the run has failed.
 
     python scripts/side_by_side.py
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -25,12 +26,15 @@ import yaml
 from markedness.audits import STAGES
 from markedness.params import load
 
-DVC = ("dvc", "--wait-for-lock", "repro", "--single-item")
+DVC = ("dvc", "--wait-for-lock", "repro")
+ALONE = "--single-item"
 """Without the stage `settings`, which all runs would look at and lock."""
+AT_A_TIME = 2
+"""Runs."""
 ASKS, *READ = STAGES
 LOCK = Path("dvc.lock")
-PAUSE = 0.5
-"""Seconds between two looks at dvc.lock."""
+PAUSE = 0.3
+"""Seconds between two looks at dvc.lock and at the runs."""
 
 
 def instances(stages: Iterable[str], of: Sequence[tuple[str, str]]) -> list[str]:
@@ -67,11 +71,21 @@ class Runs:
         for run in self.going if number == signal.SIGTERM else ():  # a terminal interrupts all its processes itself
             run.send_signal(number)
 
-    def start(self, stages: Sequence[str], quiet: bool = False) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, quiet: bool = False) -> subprocess.Popen[bytes]:
         """Start one run."""
-        run = subprocess.Popen((*DVC, *stages), stdout=subprocess.DEVNULL if quiet else None)
+        run = subprocess.Popen((*DVC, *arguments), stdout=subprocess.DEVNULL if quiet else None)
         self.going.append(run)
         return run
+
+    def failed(self) -> int:
+        """The exit status of the first run that ended with one; 0 where there is none."""
+        return next(filter(None, (run.poll() for run in self.going)), 0) or int(self.stopped)
+
+    def wait(self, room: int) -> int:
+        """Wait until so many runs may start; what `failed` says."""
+        while sum(run.poll() is None for run in self.going) > AT_A_TIME - room:
+            time.sleep(PAUSE)
+        return self.failed()
 
     def answered(
         self, waiting: Sequence[tuple[str, str]], before: Mapping[str, Any], asking: subprocess.Popen[bytes]
@@ -100,18 +114,23 @@ def main() -> int:
     params = load()
     waiting = [(audit, name) for name in params.run if name not in params.controls for audit in params.audits]
     controls = [(audit, name) for name in sorted(params.controls) for audit in params.audits]
-    if not waiting:
-        return 0
+    if "MARKEDNESS_WARM" in os.environ:
+        os.environ["MARKEDNESS_WARM"] = str(os.getpid())
     runs = Runs()
-    if failed := runs.start(["settings"]).wait():
+    runs.start(ALONE, "settings")
+    if failed := runs.wait(AT_A_TIME):
         return failed
     before = recorded()
-    asking = runs.start(instances([ASKS], waiting))
-    failed = runs.start(instances(STAGES, controls), quiet=True).wait() if controls else 0
-    while waiting and not failed and not runs.stopped and (ready := runs.answered(waiting, before, asking)):
-        failed = runs.start(instances(READ, ready)).wait()
+    if waiting:
+        asking = runs.start(ALONE, *instances([ASKS], waiting))
+    if controls:
+        runs.start(ALONE, *instances(STAGES, controls), quiet=True)
+    while waiting and not runs.wait(1) and (ready := runs.answered(waiting, before, asking)):
+        runs.start(ALONE, *instances(READ, ready))
         waiting = waiting[len(ready) :]
-    return asking.wait() or failed or int(runs.stopped)
+    if not (failed := runs.wait(AT_A_TIME)):
+        runs.start()
+    return failed or runs.wait(AT_A_TIME)
 
 
 if __name__ == "__main__":

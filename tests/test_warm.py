@@ -79,8 +79,7 @@ class Repro:
 
     def is_served(self) -> bool:
         """Whether a warm process serves this one."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            return connection.connect_ex(warm.address(self.process.pid)) == 0
+        return is_served(self.process.pid)
 
     def served_by(self) -> int:
         """The warm process that serves this one."""
@@ -88,6 +87,12 @@ class Repro:
             connection.connect(warm.address(self.process.pid))
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         return int.from_bytes(credentials[:4], sys.byteorder)
+
+
+def is_served(process: int) -> bool:
+    """Whether a warm process serves this one."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(warm.address(process)) == 0
 
 
 def wait(until: Callable[[], bool]) -> None:
@@ -189,6 +194,26 @@ def test_stage_whose_warm_process_is_killed_ends_with_its_fork_and_says_so(repro
     wait(lambda: not is_read(pipe))
     assert repro.run("params check") == ["by itself"]  # and starts another one
     wait(repro.is_served)
+
+
+@pytest.mark.slow
+def test_runs_that_another_process_started_share_the_warm_process_that_serves_it(study: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started_them:
+        warm_variable = f"MARKEDNESS_WARM={started_them.pid}"
+        first, second = Repro(study), Repro(study)
+        try:
+            assert first.run("params check", warm_variable) == ["by itself"]
+            wait(lambda: is_served(started_them.pid))
+            assert second.run("params check", warm_variable)[-1] == "exit status 0"
+            first.process.kill()
+            first.process.wait()
+            assert second.run("params check", warm_variable)[-1] == "exit status 0"
+        finally:
+            for repro in (first, second):
+                repro.process.kill()
+                repro.process.wait()
+        started_them.communicate(b"end")
+    wait(lambda: not is_served(started_them.pid))
 
 
 @pytest.mark.slow

@@ -1,11 +1,12 @@
 """One process that has imported what the stages of a `dvc repro` need; a stage is a fork of it.
 
 A default run has 63 stages. Half of its time goes into importing the same packages 63 times. With MARKEDNESS_WARM in
-the environment, as `make repro` sets it, the first stage that DVC runs starts this process. Every later stage sends it
-arguments, folder, environment and open files, waits, and exits as the fork exits. The fork runs the same code as a
-process of its own would: this process imports and computes nothing.
+the environment, as `make repro` sets it, the first stage that DVC runs starts this process; several ``dvc`` share one
+where it is the number of the process that started them all. Every later stage sends it arguments, folder, environment
+and open files, waits, and exits as the fork exits. The fork runs the same code as a process of its own would: this
+process imports and computes nothing.
 
-It ends with the ``dvc`` process that it serves, or after `IDLE` seconds without a stage. A stage runs on its own where
+It ends with the process that it serves, or after `IDLE` seconds without a stage. A stage runs on its own where
 the folder, the environment or a file of an imported module has changed since, where there is an accelerator (its driver
 does not survive a fork), and on systems other than Linux. Both ends of the socket answer to their own user alone.
 """
@@ -51,7 +52,7 @@ def hand_over(argv: Sequence[str]) -> int | None:
     wanted = sys.platform == "linux" and {"DVC_STAGE", "MARKEDNESS_WARM"} <= os.environ.keys()
     if not wanted or any(Path(device).exists() for device in ACCELERATORS):
         return None
-    repro = _dvc_process()
+    repro = _served()
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(address(repro))
@@ -70,8 +71,13 @@ def _start(repro: int) -> None:
         subprocess.Popen(command, start_new_session=True, stdin=none, stdout=none, stderr=none)
 
 
-def _dvc_process() -> int:
-    """The process that runs the stages: our parent, or the parent of the shell that DVC starts a command with."""
+def _served() -> int:
+    """The process that runs the stages: that which MARKEDNESS_WARM names, of several ``dvc``; else that of DVC.
+
+    This one is our parent, or the parent of the shell that DVC starts a command with.
+    """
+    if (named := os.environ["MARKEDNESS_WARM"]).isdecimal() and int(named) > 1:
+        return int(named)
     parent = os.getppid()
     with suppress(OSError, ValueError):
         name, _, rest = Path(f"/proc/{parent}/stat").read_text(encoding="utf-8").partition("(")[2].rpartition(")")
