@@ -3,7 +3,7 @@
 `dvc repro` runs one stage after another, and a model that answers on this machine, or over a network, leaves the other
 cores idle. Here one `dvc repro` asks for all answers, and beside it others run the stages of the controls and those
 that read what the models have answered, two runs at a time; they share DVC's lock and wait for it. A plain `dvc repro`
-ends it, for the stages that see all models. This ends when all runs have ended, also after an interrupt, with the exit
+ends it, for what is left: what the last answers are read by, and the stages that see all models. This ends when all runs have ended, also after an interrupt, with the exit
 status of the first that failed: nothing goes on behind a message that the run has failed.
 
     python scripts/side_by_side.py
@@ -77,13 +77,17 @@ class Runs:
         self.going.append(run)
         return run
 
+    def count(self) -> int:
+        """How many are going on."""
+        return sum(run.poll() is None for run in self.going)
+
     def failed(self) -> int:
         """The exit status of the first run that ended with one; 0 where there is none."""
         return next(filter(None, (run.poll() for run in self.going)), 0) or int(self.stopped)
 
     def wait(self, room: int) -> int:
         """Wait until so many runs may start; what `failed` says."""
-        while sum(run.poll() is None for run in self.going) > AT_A_TIME - room:
+        while self.count() > AT_A_TIME - room:
             time.sleep(PAUSE)
         return self.failed()
 
@@ -125,7 +129,7 @@ def main() -> int:
         asking = runs.start(ALONE, *instances([ASKS], waiting))
     if controls:
         runs.start(ALONE, *instances(STAGES, controls), quiet=True)
-    while waiting and not runs.wait(1) and (ready := runs.answered(waiting, before, asking)):
+    while waiting and not runs.wait(1) and runs.count() and (ready := runs.answered(waiting, before, asking)):
         runs.start(ALONE, *instances(READ, ready))
         waiting = waiting[len(ready) :]
     if not (failed := runs.wait(AT_A_TIME)):

@@ -109,8 +109,7 @@ def test_answers_of_one_audit_are_read_while_the_next_is_asked(tmp_path: Path) -
         "settings",
         "generate@personas-my-model generate@guise-my-model",
         "clean@personas-my-model featurize@personas-my-model evaluate@personas-my-model",
-        "clean@guise-my-model featurize@guise-my-model evaluate@guise-my-model",
-        "",  # all that is left
+        "",  # all that is left: nothing goes on beside it
     ]
 
 

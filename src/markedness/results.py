@@ -247,7 +247,7 @@ class Evaluation:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """File stem -> table, written to results/<audit>/<model>/tables/<stem>.csv."""
     figures: Mapping[str, alt.TopLevelMixin] = field(default_factory=dict)
-    """File stem -> altair chart, written to figures/ as Vega-Lite JSON and SVG."""
+    """File stem -> altair chart, written to figures/ as Vega-Lite JSON."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """File name -> content of further downloads, written to tables/ (GraphML, LaTeX)."""
     notes: Sequence[str] = ()

@@ -103,6 +103,17 @@ def test_card_opens_from_disk_and_draws_its_figures(card: Any) -> None:
     assert "could not be drawn" not in card.find_element("css selector", ".draw").text
 
 
+def test_figure_is_saved_as_it_is_drawn(card: Any) -> None:
+    button = card.find_element("css selector", "[data-svg]")
+    until(lambda: card.find_elements("css selector", ".draw svg"))
+    card.execute_script(
+        "const made = URL.createObjectURL;"
+        "URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text; }); return made(blob); }"
+    )
+    button.send_keys("\ue007")
+    assert until(lambda: card.execute_script("return window.saved")).startswith("<svg")
+
+
 def test_table_sorts_by_keyboard_and_says_so_to_a_screen_reader(card: Any) -> None:
     holder = open_fold(card, "[data-table='table-personas-share']")
     button = holder.find_elements("css selector", "thead button")[1]  # value; numbers start with the largest

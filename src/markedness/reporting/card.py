@@ -87,7 +87,7 @@ def _section(pages: Pages, audit: str, model: str, controls: list[str], data: di
     section["words"] = list(word_rows(marked, found, f"contexts-{audit}", data))
     section["contexts"] = f"contexts-{audit}"
     for stem, spec in result.figures.items():
-        drawn = figure(f"figure-{audit}-{stem}", stem, spec, f"{href}/figures/{stem}.svg", card, data)
+        drawn = figure(f"figure-{audit}-{stem}", stem, spec, f"{href}/figures/{stem}.json", card, data)
         section["figures"].append(drawn)
     for stem in result.tables:
         section["tables"].append(_table(pages, f"table-{audit}-{stem}", result, stem, f"tables/{audit}/{model}", data))

@@ -24,13 +24,13 @@ LONGEST_PROMPT, LONGEST_CELL, LONGEST_NAME = 600, 1000, 80
 MOST_NAMES, MOST_WORDS, MOST_LINKS, MOST_NOTES = 10, 500, 2000, 60
 """Reported names, highlighted words of a group, links of a graph and notes."""
 LARGEST_PART = 1_000_000
-"""Bytes of one table or figure; the CSV file or the SVG has the rest."""
+"""Bytes of one table or figure; the CSV file or the specification has the rest."""
 
 
 def figure(
-    key: str, stem: str, spec: Mapping[str, Any], svg: str, card: Card | None, data: dict[str, str]
+    key: str, stem: str, spec: Mapping[str, Any], file: str, card: Card | None, data: dict[str, str]
 ) -> dict[str, Any]:
-    """A figure with its data; one that is too large for a page is linked as SVG."""
+    """A figure with its data; of one that is too large for a page, ``file`` alone: its specification."""
     content = page_json(spec)
     drawn = len(content) <= LARGEST_PART
     if drawn:
@@ -43,7 +43,10 @@ def figure(
     broad = broad or any(k in encoding for k in ("row", "column", "facet"))
     wide = isinstance(spec.get("width"), int | float) and spec["width"] > 460
     broad = (broad or wide) and drawn
-    return {"id": key, "title": title, "svg": svg, "broad": broad, "measure": measure_of(card, stem), "drawn": drawn}
+    return {
+        "id": key, "title": title, "stem": stem, "file": file, "broad": broad, "measure": measure_of(card, stem),
+        "drawn": drawn, "exported": card is not None,
+    }  # fmt: skip
 
 
 def measure_of(card: Card | None, stem: str) -> Measure | None:

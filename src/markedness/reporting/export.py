@@ -10,7 +10,7 @@ import pandas as pd
 
 from markedness.cards import words
 from markedness.records import AuditError
-from markedness.reporting.figures import pdf
+from markedness.reporting.figures import pdf, svg
 from markedness.reporting.render import shown
 from markedness.reporting.results import Result
 from markedness.store import Store
@@ -43,7 +43,7 @@ def export(store: Store, results: list[Result], folder: Path) -> int:
             made += 2
         for stem, specification in result.figures.items():
             store.write_bytes(place / f"{stem}.pdf", pdf(specification))
-            store.write_bytes(place / f"{stem}.svg", (result.folder / "figures" / f"{stem}.svg").read_bytes())
+            store.write_bytes(place / f"{stem}.svg", svg(specification).encode())
             made += 2
     return made
 

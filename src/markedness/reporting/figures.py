@@ -103,15 +103,16 @@ def _finite(content: Any) -> Any:
 
 
 def save(chart: Any, stem: Path) -> None:
-    """Write an altair chart as Vega-Lite JSON (for the report) and SVG (for papers)."""
+    """Write an altair chart as Vega-Lite JSON, which the report draws; `svg` and `pdf` draw it for a paper."""
+    with atomic(stem.with_suffix(".json")) as part:
+        part.write_text(json.dumps(specification(chart), ensure_ascii=False, allow_nan=False), encoding="utf-8")
+
+
+def svg(made: dict[str, Any]) -> str:
+    """A saved specification as SVG."""
     import vl_convert
 
-    made = specification(chart)
-    with atomic(stem.with_suffix(".json")) as part:
-        part.write_text(json.dumps(made, ensure_ascii=False, allow_nan=False), encoding="utf-8")
-    svg = vl_convert.vegalite_to_svg(made)
-    with atomic(stem.with_suffix(".svg")) as part:
-        part.write_text(svg, encoding="utf-8")
+    return str(vl_convert.vegalite_to_svg(made))
 
 
 def pdf(made: dict[str, Any]) -> bytes:

@@ -55,8 +55,8 @@ def _compared(pages: Pages, data: dict[str, str]) -> dict[str, Any] | None:
         )
     for path in sorted((folder / "figures").glob("*.json")):
         spec = json.loads(path.read_text(encoding="utf-8"))
-        svg = f"../results/compare/figures/{path.stem}.svg"
-        figures.append(figure(f"compare-figure-{path.stem}", path.stem, spec, svg, None, data))
+        file = f"../results/compare/figures/{path.name}"
+        figures.append(figure(f"compare-figure-{path.stem}", path.stem, spec, file, None, data))
     notes = folder / "notes.json"
     sentences = json.loads(notes.read_text(encoding="utf-8")) if notes.exists() else []
     sentences = [pages.old_comparison, *sentences] if pages.old_comparison else sentences

@@ -217,6 +217,15 @@
     if (next) { await draw(next); drawRest(); }
   });
   drawRest();
+  for (const button of document.querySelectorAll("[data-svg]")) {
+    button.addEventListener("click", async () => {
+      const drawn = drawing.get(button.closest("[data-chart]"));
+      if (!drawn) return; // still being drawn
+      const file = URL.createObjectURL(new Blob([await drawn.toSVG()], { type: "image/svg+xml" }));
+      make("a", "", { href: file, download: `${button.dataset.svg}.svg` }).click();
+      setTimeout(() => URL.revokeObjectURL(file), 60000);
+    });
+  }
 
   // ---- folding: build what is opened
   const build = (fold) => {
