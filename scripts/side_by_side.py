@@ -3,8 +3,9 @@
 `dvc repro` runs one stage after another, and a model that answers on this machine, or over a network, leaves the other
 cores idle. Here one `dvc repro` asks for all answers, and beside it others run the stages of the controls and those
 that read what the models have answered, two runs at a time; they share DVC's lock and wait for it. A plain `dvc repro`
-ends it, for what is left: what the last answers are read by, and the stages that see all models. This ends when all runs have ended, also after an interrupt, with the exit
-status of the first that failed: nothing goes on behind a message that the run has failed.
+ends it, for what is left: what reads the last answers, and the stages that see all models. This ends when all runs have
+ended, also after an interrupt, with the exit status of the first that failed: nothing goes on behind a message that the
+run has failed.
 
     python scripts/side_by_side.py
 """
@@ -129,7 +130,7 @@ def main() -> int:
         asking = runs.start(ALONE, *instances([ASKS], waiting))
     if controls:
         runs.start(ALONE, *instances(STAGES, controls), quiet=True)
-    while waiting and not runs.wait(1) and runs.count() and (ready := runs.answered(waiting, before, asking)):
+    while waiting and not runs.wait(1) and (ready := runs.answered(waiting, before, asking)) and runs.count():
         runs.start(ALONE, *instances(READ, ready))
         waiting = waiting[len(ready) :]
     if not (failed := runs.wait(AT_A_TIME)):
