@@ -100,6 +100,11 @@ def results(
     for sentence in left_out:
         tell(f"export: {sentence}")
     if not made:
-        why = "see above" if left_out else "no model that is asked has results; run 'dvc repro' first"
-        raise AuditError(f"nothing to export: {why}")
+        asked = set(loaded.run) - set(loaded.controls)
+        why = (
+            "no model that is asked has results; run 'dvc repro' first"
+            if asked
+            else "run names scripted controls alone"
+        )
+        raise AuditError(f"nothing to export: {'see above' if left_out else why}")
     tell(f"export: {count(len(made), 'record')} in {folder}")

@@ -43,7 +43,11 @@ def read(path: Path) -> dict[str, Any]:
         raise YamlFileError(f"{path}: is a folder; name the file in it") from error
     except OSError as error:
         raise YamlFileError(f"{path}: cannot be read ({error.strerror})") from error
-    loader = yaml.SafeLoader(text)
+    try:
+        loader = yaml.SafeLoader(text)
+    except yaml.reader.ReaderError as error:
+        place = f"line {text.count(chr(10), 0, error.position) + 1}"
+        raise YamlFileError(f"{path}: {place}: no YAML file may have the character U+{error.character:04X}") from None
     try:
         node = loader.get_single_node()
         faults = list(_node_faults(node)) if node is not None else []

@@ -104,6 +104,14 @@ def test_read_corpus_of_a_bad_file_says_what_is_wrong(tmp_path: Path, content: b
     assert "\n" not in str(caught.value)
 
 
+def test_read_corpus_of_tabs_is_read_by_them(tmp_path: Path) -> None:
+    (tmp_path / "texts.tsv").write_text("text\trace\nx, y\tBlack\n", encoding="utf-8")
+    assert read(tmp_path, "texts.tsv", columns={"gender": None})["text"].tolist() == ["x, y"]
+    (tmp_path / "texts.tsv").write_text("text,race\nx,Black\n", encoding="utf-8")
+    with pytest.raises(ModelError, match=r"has the one column text,race; save it with tabs between columns"):
+        read(tmp_path, "texts.tsv", columns={"gender": None})
+
+
 def test_read_corpus_without_a_file_names_the_pattern(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"path: no file matches 'gone/\*\.csv'; get the data or correct the path"):
         read(tmp_path, "gone/*.csv")

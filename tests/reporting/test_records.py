@@ -93,6 +93,11 @@ def test_an_export_without_any_record_says_why_and_fails(study: Path) -> None:
     shutil.rmtree(Store(study).results("personas", "local"))
     done = CliRunner().invoke(app, [*arguments, "--id", "local=a/b"])
     assert "no model that is asked has results; run 'dvc repro' first" in str(done.exception)
+    content = yaml.safe_load((study / "params.yaml").read_text(encoding="utf-8"))
+    content |= {"run": ["control-none"], "models": {"control-none": {"backend": "scripted"}}}
+    (study / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    done = CliRunner().invoke(app, [*arguments, "--id", "local=a/b"])
+    assert str(done.exception) == "nothing to export: run names scripted controls alone"
 
 
 def test_a_model_without_a_developer_is_named_by_hand_and_a_second_export_writes_the_same_files(study: Path) -> None:

@@ -292,7 +292,7 @@ class CorpusSource(Strict):
     """Texts of one audit that exist already."""
 
     path: str
-    """CSV, JSONL or Parquet, or a log, relative to params.yaml; a pattern (*.csv) reads several files."""
+    """CSV, TSV, JSONL or Parquet, or a log, relative to params.yaml; a pattern (*.csv) reads several files."""
     format: Literal["inspect", "lm_eval", "edsl", "openai_batch"] | None = None
     """The tool whose log it is; None: a table."""
     requests: str | None = None

@@ -43,7 +43,7 @@ def read_cells(path: Path, where: str) -> pd.DataFrame:
     Parameters
     ----------
     path
-        A Parquet or JSON Lines file, else a CSV.
+        A Parquet, JSON Lines or TSV file, else a CSV.
     where
         Path of the source in params.yaml, for messages.
 
@@ -76,7 +76,8 @@ def read_cells(path: Path, where: str) -> pd.DataFrame:
             raise ModelError(f"{where}.path: {path} is JSON; save it as JSON Lines (.jsonl), one row a line")
         else:
             _refuse_nul(path, where)
-            table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+            sep = "\t" if kind == ".tsv" else ","
+            table = pd.read_csv(path, sep=sep, dtype=str, keep_default_na=False, encoding="utf-8-sig")
             if not isinstance(table.index, pd.RangeIndex):
                 raise ModelError(
                     f"{where}.path: {path} has more cells in its rows than in its header; correct the header"
@@ -90,9 +91,10 @@ def read_cells(path: Path, where: str) -> pd.DataFrame:
         raise ModelError(
             f"{where}.path: {path} cannot be read as {path.suffix or 'CSV'}: {reason}; get or export it again"
         ) from error
-    if len(table.columns) == 1 and ";" in str(table.columns[0]):
+    if len(table.columns) == 1 and any(sign in str(table.columns[0]) for sign in ";,\t"):
         raise ModelError(
-            f"{where}.path: {path} has the one column {table.columns[0]}; save it with commas between columns"
+            f"{where}.path: {path} has the one column {table.columns[0]}; save it with "
+            f"{'tabs' if kind == '.tsv' else 'commas'} between columns"
         )
     return table.reset_index(drop=True)
 
