@@ -96,7 +96,7 @@ def test_an_export_without_any_record_says_why_and_fails(study: Path) -> None:
     content = yaml.safe_load((study / "params.yaml").read_text(encoding="utf-8"))
     content |= {"run": ["control-none"], "models": {"control-none": {"backend": "scripted"}}}
     (study / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    done = CliRunner().invoke(app, [*arguments, "--id", "local=a/b"])
+    done = CliRunner().invoke(app, arguments)
     assert str(done.exception) == "nothing to export: run names scripted controls alone"
 
 
