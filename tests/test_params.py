@@ -190,6 +190,8 @@ def test_shipped_params_survive_the_rewriting_of_dvc_experiments(tmp_path: Path)
     [
         ("seed: 1\nmodels: {m: {backend: scripted}}\nseed: 2\n", "line 3: the key 'seed' is already in line 1"),
         ("models:\n  m: {backend: scripted}\n  m: {rule: none}\n", "line 3: the key 'm' is already in line 2"),
+        ("a: {1: White, 0: Black, true: Black}\n", "line 1: the key 'true' is already in line 1 as '1'; keep one"),
+        ("a: {1: White, 1: Black}\n", "line 1: the key '1' is already in line 1; keep one"),
         (f"a: {'[' * 5000}{']' * 5000}\n", "is nested too deep; use at most 40 levels"),
         ("audits: [personas]\nrun: [a\0b]\n", "line 2: no YAML file may have the character U+0000"),
         (f"a: {'[' * 60}{']' * 60}\n", "is nested too deep; use at most 40 levels"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def read(path: Path) -> dict[str, Any]:
         raise YamlFileError(f"{path}: {place}: no YAML file may have the character U+{error.character:04X}") from None
     try:
         node = loader.get_single_node()
-        faults = list(_node_faults(node)) if node is not None else []
+        faults = list(_node_faults(node, loader.construct_object)) if node is not None else []
         content = loader.construct_document(node) if node is not None and not faults else {}
     except RecursionError as error:
         raise YamlFileError(f"{path}: is nested too deep; use at most {DEEPEST} levels") from error
@@ -74,8 +74,8 @@ def _reason(error: Exception) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: {facts}"
 
 
-def _node_faults(node: yaml.Node) -> Iterator[str]:
-    """Keys that stand twice in one mapping; what is too deep, too large or contains itself."""
+def _node_faults(node: yaml.Node, built: Callable[[yaml.Node], Any]) -> Iterator[str]:
+    """Keys that stand twice in one mapping, as 1 and true do; what is too deep, too large or contains itself."""
     sizes: dict[int, int] = {}
     repeated: list[str] = []
 
@@ -91,18 +91,19 @@ def _node_faults(node: yaml.Node) -> Iterator[str]:
         if isinstance(node, yaml.SequenceNode):
             total += sum(size(child, inner) for child in node.value)
         elif isinstance(node, yaml.MappingNode):
-            first: dict[tuple[str, str], int] = {}
-            for key, value in node.value:
-                total += size(key, inner) + size(value, inner)
+            first: dict[Any, tuple[str, int]] = {}
+            for key, content in node.value:
+                total += size(key, inner) + size(content, inner)
                 if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
                     continue
                 line = key.start_mark.line + 1
-                if (key.tag, key.value) in first:
-                    earlier = first[key.tag, key.value]
+                if (value := built(key)) in first:
+                    same, earlier = first[value]
+                    as_what = "" if same == key.value else f" as '{same}'"
                     repeated.append(
-                        f"line {line}: the key '{key.value}' is already in line {earlier}; keep one of them"
+                        f"line {line}: the key '{key.value}' is already in line {earlier}{as_what}; keep one of them"
                     )
-                first.setdefault((key.tag, key.value), line)
+                first.setdefault(value, (key.value, line))
         sizes[id(node)] = total
         return total
 

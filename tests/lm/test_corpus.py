@@ -104,6 +104,20 @@ def test_read_corpus_of_a_bad_file_says_what_is_wrong(tmp_path: Path, content: b
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("codes", "sentence"),
+    [
+        ({1: "White", "1": "Black"}, r"values\.race: 1 is White and '1' is Black, but a cell may be both; keep one"),
+        ({"1.0": "White", 1: "Black"}, r"values\.race: '1\.0' is White and 1 is Black"),
+        ({"é": "White", "e\u0301": "Black"}, r"is White and .* is Black, but a cell may be both"),
+    ],
+)
+def test_read_corpus_refuses_two_values_for_one_code(tmp_path: Path, codes: dict[object, str], sentence: str) -> None:
+    (tmp_path / "texts.csv").write_text("text,race\nx,1\ny,é\n", encoding="utf-8")
+    with pytest.raises(ModelError, match=sentence):
+        read(tmp_path, columns={"gender": None}, values={"race": codes})
+
+
 def test_read_corpus_of_tabs_is_read_by_them(tmp_path: Path) -> None:
     (tmp_path / "texts.tsv").write_text("text\trace\nx, y\tBlack\n", encoding="utf-8")
     assert read(tmp_path, "texts.tsv", columns={"gender": None})["text"].tolist() == ["x, y"]

@@ -46,6 +46,7 @@ class Sources:
         for name in source.values:
             if name in self.ours and name not in self.theirs and name not in reversed_:
                 self.faults.append(f"values.{name}: is not used, as no column is read for {name}; remove it")
+        self.faults += (f"values.{name}: {why}" for name, codes in source.values.items() for why in _two_values(codes))
 
     def _has(self, theirs: str) -> list[bool]:
         return [theirs in table for table in self.tables]
@@ -131,6 +132,16 @@ def header(path: Path) -> list[str]:
 def spellings(code: object) -> set[str]:
     """A code as a cell in composed form (NFC); the code 1 is also "1.0", as a number becomes beside a missing one."""
     return {str(code), f"{code}.0"} if type(code) is int else {composed(str(code))}
+
+
+def _two_values(codes: Mapping[object, str]) -> Iterator[str]:
+    """Codes that the same cells have and that stand for different values of ours."""
+    meant: dict[str, tuple[object, str]] = {}
+    for code, ours in codes.items():
+        for other, value in (meant.setdefault(spelling, (code, ours)) for spelling in sorted(spellings(code))):
+            if value != ours:
+                yield f"{other!r} is {value} and {code!r} is {ours}, but a cell may be both; keep one of them"
+                break
 
 
 def unused_codes(
