@@ -143,6 +143,21 @@ def test_batch_output_that_is_gone_is_looked_for_again_before_it_is_paid_for_aga
         assert counts.answered == 2 and len(server.batches) == 3
 
 
+@pytest.mark.parametrize("batch_api", [True, False])
+def test_batch_of_a_killed_run_whose_output_comes_late_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_api: bool
+) -> None:
+    with Server() as server:
+        killed_while_waiting(tmp_path, server.url, monkeypatch, TEXTS[:2])
+        server.lost_outputs = 1
+        params = toy_study.study(tmp_path, server.url, TEXTS[:2], **{**BATCH, "batch_api": batch_api})
+        with pytest.raises(generation.StageError, match="all 2 requests failed"):
+            run(params)
+        _, counts = run(params)
+        assert counts.answered == 2 and len(server.batches) == 1
+        assert server.stats()["answered"] == 2 and under_way(params) == {}
+
+
 def test_batch_under_way_is_not_paid_again_by_single_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Server() as server:
         killed_while_waiting(tmp_path, server.url, monkeypatch, TEXTS[:5])

@@ -223,8 +223,9 @@ class BatchRun(Run):
         if batch.status == "completed":
             for key in lost:
                 self._end(key, Completion(error=LOST))
-            if name in self.tried and len(lost) == len(facts["keys"]):
-                return True  # the next run looks again, should its files come late
+            if lost and said.isdisjoint(facts["keys"]) and "empty" not in facts:
+                self._note(name, empty=True)
+                return True  # the next run looks once more, should its files come late
         if batch.status == "failed":
             errors = (batch.errors and batch.errors.data) or []
             later = any(error.code in NOT_NOW for error in errors)
