@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 from scipy import stats
 
 from markedness import marked_words
@@ -16,7 +18,9 @@ from markedness.audits.personas.estimators.refusals import refusal_difference
 from markedness.audits.personas.estimators.scores import scores
 from markedness.audits.personas.estimators.word_scores import interaction_score
 from markedness.audits.personas.evaluate import Params, evaluate
+from markedness.audits.personas.language.word_counts import WordCounts
 from markedness.audits.personas.worlds import Study, draw, worlds
+from markedness.records import Axis, Value
 from markedness.results import Score
 from markedness.stats.inference import difference
 
@@ -200,6 +204,38 @@ def test_prompts_about_most_groups_each_are_no_finding_of_crossed_groups() -> No
     found = [of_some_groups(seed, 12).p for seed in range(25)]
     assert np.isfinite(found).all()
     assert sum(p <= 0.05 for p in found) <= int(stats.binom.isf(0.001, 25, 0.05))
+
+
+def of_copies(seed: int) -> Score:
+    """``interaction.excess`` of a blind world in which texts about one race are stored three times."""
+    rng = np.random.default_rng([20261129, seed])
+    values = {"race": ["White", "Black"], "gender": ["man", "woman"]}
+    axes = {axis: Axis(unmarked=keys[0], values={key: Value() for key in keys}) for axis, keys in values.items()}
+    rows, counts = [], []
+    for prompt in range(3):
+        shares = -np.log(np.arange(3, 303)) + rng.normal(0, 1.2, 300)
+        for race, gender, sample in product(*values.values(), range(12)):
+            own = np.exp(shares + rng.normal(0, 1, 300))
+            said = rng.multinomial(int(rng.uniform(25, 75)), own / own.sum())
+            for copy in range(3 if race == "Black" else 1):
+                rows.append((f"prompt {prompt}", race, gender, f"#{prompt} {race} {gender} {sample}", copy > 0))
+                counts.append(said)
+    texts = pd.DataFrame(rows, columns=["prompt_id", "race", "gender", "cluster", "duplicate"])
+    texts = texts.assign(
+        text=range(len(texts)), kind="persona", sample=range(len(texts)), group=texts["race"] + " " + texts["gender"],
+        status="ok", included=True, sentiment=np.nan,
+    )  # fmt: skip
+    words = np.array([f"word{place}" for place in range(300)], dtype=object)
+    bag = WordCounts(words, scipy.sparse.csr_matrix(np.array(counts, dtype=np.int32))).table()
+    features = {**draw(Study(), rng), "texts": texts, "bag_of_words": bag}
+    return interaction_score(Corpus(features, axes, "persona"), FEW, rng)[0]
+
+
+@pytest.mark.slow
+def test_texts_of_one_race_that_are_stored_three_times_are_no_finding_of_crossed_groups() -> None:
+    found = [of_copies(seed).p for seed in range(60)]  # 11 where each copy counted
+    assert np.isfinite(found).all()
+    assert sum(p <= 0.05 for p in found) <= int(stats.binom.isf(0.001, 60, 0.05))
 
 
 @pytest.mark.parametrize("n_groups", [4, 8])

@@ -79,7 +79,8 @@ def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Gener
     1(4):292-298.
     """
     groups = of_axis(corpus.grouping, None)
-    units, counts = corpus.units, corpus.even_counts
+    units = corpus.units
+    counts = (scipy.sparse.diags_array(1 / corpus.copies) @ corpus.even_counts).tocsr()  # each different text once
     in_units = np.bincount(counts.indices, minlength=counts.shape[1])
     words = np.flatnonzero((in_units >= _MIN_UNITS) & (corpus.counts.words != ""))
     if not groups or not len(words) or n_draws < 1:
