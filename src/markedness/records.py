@@ -116,7 +116,8 @@ def _in_order(axes: dict[str, Axis]) -> dict[str, Axis]:
 
 
 Axes = Annotated[dict[str, Axis], AfterValidator(_in_order)]
-"""In params, the unmarked value of an axis comes first, the others by name: the order written decides no draw."""
+"""In params, the unmarked value of an axis comes first, the others by name: the order written decides no draw. That of
+the axes names groups ("Black woman"); it numbers the draws of personas and homogeneity too, as another seed would."""
 
 
 def composed(text: str) -> str:
