@@ -91,7 +91,7 @@ def test_prompts_of_labels_without_the_group_are_refused(tmp_path: Path) -> None
     marks = ('"{Phrase} American {noun}"', '"{phrase} American {noun}"', "The {label} American {noun}")
     root = edited(tmp_path, "homogeneity", STUDIES, *((mark, "The {noun}") for mark in marks))
     assert asked(SHIPPED, "homogeneity", LABELS)
-    with pytest.raises(AuditError, match=r"studies\.yaml: signals\.labels: '\w+' asks the same of 'Black man'"):
+    with pytest.raises(AuditError, match=r"labels: '\w+' asks the same of 'White man' and 'Asian man'"):
         asked(root, "homogeneity", LABELS)
 
 
