@@ -95,7 +95,7 @@ class PairCounts:
         """Shape (names,): whose answers they are."""
         self.cues: list[Cue] = []
         category, count = answers["category"].to_numpy(object), answers["count"].to_numpy(float)
-        for cue, places in answers.groupby("cue").indices.items():  # by name: nor that of the cues
+        for cue, places in answers.groupby("cue").indices.items():  # sorted: nor the order of params
             present, row = np.unique(codes[places], return_inverse=True)
             column, kinds = pd.factorize(category[places], use_na_sentinel=False)
             matrix = coo_array((count[places], (row, column)), shape=(len(present), len(kinds))).tocsr()
