@@ -81,7 +81,7 @@ class Dialect(Strict):
 class Params(Strict):
     """``annotation.generate``."""
 
-    axes: Axes = Field(default_factory=_default_axes, validate_default=True)
+    axes: Axes = Field(default_factory=_default_axes)
     paradigms: tuple[Literal["names", "dialect"], ...] = ("names", "dialect")
     mode: Literal["batch", "single"] = "batch"
     """batch: numbered texts in one request, JSON Lines back; single: one text a request."""
