@@ -135,12 +135,22 @@ def test_batch_output_that_is_gone_is_looked_for_again_before_it_is_paid_for_aga
 
         params = toy_study.study(tmp_path, server.url, ["three", "four"], **BATCH)
         server.lost_outputs = 2  # it is gone
-        for _ in range(2):
-            with pytest.raises(generation.StageError, match="all 2 requests failed"):
-                run(params)
+        with pytest.raises(generation.StageError, match="all 2 requests failed"):
+            run(params)
         assert len(server.batches) == 2
         _, counts = run(params)
-        assert counts.answered == 2 and len(server.batches) == 3
+        assert counts.answered == 2 and len(server.batches) == 3 and under_way(params) == {}
+
+
+def test_batch_output_that_was_cut_off_is_read_again_before_the_rest_is_paid_for_again(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS[:4], **BATCH)
+        server.cut_outputs = 1
+        _, counts = run(params)
+        assert 0 < counts.answered < 4
+        _, counts = run(params)
+        assert counts.answered == 4 and len(server.batches) == 1 and under_way(params) == {}
+        assert server.stats()["answered"] == 4
 
 
 @pytest.mark.parametrize("batch_api", [True, False])

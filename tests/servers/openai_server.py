@@ -79,6 +79,8 @@ class Server:
         """The server has no Batch endpoint (any more)."""
         self.lost_outputs = 0
         """So many output files are gone when they are asked for."""
+        self.cut_outputs = 0
+        """So many output files are cut off in the middle when they are asked for."""
         self.batch_polls = 1
         """Polls until a batch ends."""
 
@@ -376,6 +378,9 @@ class Server:
         if steps[0] == "files" and steps[-1] == "content" and self.lost_outputs:
             self.lost_outputs -= 1
             return 404, error("No such File object")
+        if steps[0] == "files" and steps[-1] == "content" and self.cut_outputs:
+            self.cut_outputs -= 1
+            return 200, self.files[steps[1]][: len(self.files[steps[1]]) // 2]
         if steps[0] == "files" and steps[-1] == "content":
             return (200, self.files[steps[1]]) if steps[1] in self.files else (404, error("no such file"))
         if method == "POST":

@@ -35,8 +35,8 @@ NOT_NOW = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
 MOST_PAGES = 100
 """Pages of the list of batches that are looked through."""
 LOST = (
-    "its batch is completed, but has no line for it that can be read, so that it may have been paid for; a later run "
-    "asks for it again"
+    "its batch is completed, but has no line for it that can be read, so that it may have been paid for; the next run "
+    "looks there once more, and then asks for it again"
 )
 """Why a request is not handed over again by the run that finds this."""
 
@@ -220,12 +220,11 @@ class BatchRun(Run):
             if file:
                 said.update([self._read(line) for line in await self._lines(file)])
         lost = [key for key in facts["keys"] if key in self.waiting and key not in said]
-        if batch.status == "completed":
+        if batch.status == "completed" and lost and "empty" not in facts:
             for key in lost:
                 self._end(key, Completion(error=LOST))
-            if lost and said.isdisjoint(facts["keys"]) and "empty" not in facts:
-                self._note(name, empty=True)
-                return True  # the next run looks once more, should its files come late
+            self._note(name, empty=True)
+            return True  # the next run looks once more, should files come late or be cut off, and hands over the rest
         if batch.status == "failed":
             errors = (batch.errors and batch.errors.data) or []
             later = any(error.code in NOT_NOW for error in errors)

@@ -76,7 +76,7 @@ class BatchFacts(BaseModel):
     """None until the endpoint has said it."""
     at: str | None = Field(default=None, pattern=r"^[0-9T:.+Z-]{1,40}$")
     empty: bool | None = None
-    """Whether it was found completed without a line that can be read; it is looked at once more."""
+    """Whether it was found completed without a line for each of its requests; it is looked at once more."""
 
 
 def batch_facts(content: str | Mapping[str, Any]) -> dict[str, Any]:
