@@ -211,9 +211,10 @@ class Crossed:
 
     def _means_without(self, codes: Codes, n: int) -> Floats:
         """Cell means without each cluster, shape (clusters, cells)."""
-        rest = self.there.sum(axis=0) - _sums(self.there, codes, n)
+        both = np.hstack([self.there, self.filled])
+        rest, left = np.hsplit(both.sum(axis=0) - _sums(both, codes, n), 2)
         with np.errstate(invalid="ignore", divide="ignore"):
-            without = (self.filled.sum(axis=0) - _sums(self.filled, codes, n)) / rest
+            without = left / rest
         return np.where(rest > 0, without, self.mean)
 
     def _flips(
@@ -332,8 +333,8 @@ def _total(sums: Floats) -> Floats:
 
 def _sums(values: Floats, codes: Codes, n: int) -> Floats:
     """Sums of the rows of each cluster, shape (n, columns)."""
-    if not n:
-        return np.zeros((0, values.shape[1]))
+    from scipy.sparse import csr_array
+
     order = np.argsort(codes.astype(np.uint16) if n < 2**16 else codes, kind="stable")
-    starts = np.searchsorted(codes[order], np.arange(n))
-    return np.asarray(np.add.reduceat(values[order], starts, axis=0))
+    starts = np.searchsorted(codes[order], np.arange(n + 1))
+    return np.asarray(csr_array((np.ones(len(order)), order, starts), (n, len(order))) @ values)

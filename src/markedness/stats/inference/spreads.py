@@ -237,9 +237,10 @@ def _jackknife(
     alone = np.bincount(strata)[strata] < 2
     strata[alone] = -1 if alone.sum() > 1 else np.bincount(strata).argmax()
     sizes = np.bincount(codes, minlength=n_clusters)
-    of_group = np.array([len(np.unique(codes[group == g])) for g in range(int(group.max(initial=0)) + 1)])
+    seen = np.zeros((int(group.max(initial=0)) + 1, n_clusters), dtype=bool)
+    seen[group, codes] = True
     largest = np.zeros(n_clusters, dtype=np.intp)
-    np.maximum.at(largest, codes, of_group[group])
+    np.maximum.at(largest, codes, seen.sum(axis=1)[group])
     influence, parts = np.zeros(n_clusters), []
     for stratum in np.unique(strata):
         own = np.flatnonzero((strata == stratum) & np.isfinite(values))

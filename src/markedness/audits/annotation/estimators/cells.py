@@ -154,7 +154,7 @@ class Matched:
         kept = np.isfinite(self.lost[:, cells]).any(axis=1)
         factors = {name: labels[kept] for name, labels in self.factors.items()}
         table = self.cells[cells].reset_index(drop=True)
-        own = self.differences[:, kept][:, :, cells]
+        own = self.differences[np.ix_(np.arange(len(self.differences)), np.flatnonzero(kept), np.flatnonzero(cells))]
         return Matched(table, own, factors, self.groups[kept], self.missing_column, self.requests)
 
     @classmethod
