@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.knowledge import clean, controls, evaluate, featurize, generate
-from markedness.records import Axis, Completion, Value
+from markedness.axes import Axis, Value
+from markedness.records import Completion
 from markedness.store import Store
 
 ROOT = Path(__file__).parents[1]

@@ -14,9 +14,10 @@ import yaml
 
 from markedness import audits, params, pipeline
 from markedness.audits.annotation.language.judgments import binary
+from markedness.axes import Axis, Value
 from markedness.naming import axes_faults
 from markedness.notebook import AuditResult, NotebookError, result_of
-from markedness.records import AuditError, Axis, Value
+from markedness.records import AuditError
 from markedness.reporting.results import read
 from markedness.store import Store
 
@@ -163,7 +164,7 @@ def _run(root: Path, audit: str, corpus: pd.DataFrame, content: Mapping[str, Any
     said: list[str] = []
     try:
         try:
-            written = yaml.safe_dump(dict(content), allow_unicode=True)
+            written = yaml.safe_dump(dict(content), allow_unicode=True, sort_keys=False)
         except yaml.YAMLError as error:
             raise NotebookError(
                 f"settings: {error.args[-1]!r:.60} is no value of params.yaml; write a plain one"

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 
-from markedness.records import FILE_ROW, GENERATION_COLUMNS, Axes, Axis, CorpusColumns, Value, composed, group_name
+from markedness.axes import Axes, Axis, Value, group_name
+from markedness.records import FILE_ROW, GENERATION_COLUMNS, CorpusColumns, composed
 from markedness.results import SCORE_COLUMNS
 
 LONGEST = 100
@@ -111,14 +112,15 @@ def _collisions(axes: Axes) -> Iterator[str]:
     seen: dict[str, tuple[str | None, ...]] = {}
     crossed = product(*((None, *axis.values) for axis in axes.values()))
     for group in islice(crossed, MOST_GROUPS):
-        name = composed(group_name(dict(zip(axes, group, strict=True)), axes))
-        other = seen.setdefault(name, group)
-        if name and other != group:
-            yield (
-                f"the groups {_described(other, axes)} and {_described(group, axes)} both have the name '{name}'; "
-                "change the key of a value"
-            )
-            return
+        written = group_name(dict(zip(axes, group, strict=True)), axes)
+        for name in map(composed, dict.fromkeys((written, " ".join(filter(None, group))))):  # see groups_in_one_order
+            other = seen.setdefault(name, group)
+            if name and other != group:
+                yield (
+                    f"the groups {_described(other, axes)} and {_described(group, axes)} both have the name '{name}'; "
+                    "change the key of a value"
+                )
+                return
 
 
 def _described(group: tuple[str | None, ...], axes: Axes) -> str:

@@ -13,13 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from markedness import strict_yaml
 from markedness.audits import AUDITS, STAGES, spec
 from markedness.audits.base import AuditSpec
+from markedness.axes import Axes
 from markedness.credentials import carries_a_secret, hide, secret_places
 from markedness.files import reads
 from markedness.lm import backends
 from markedness.lm.config import LARGEST_SEED, CorpusModel, ModelConfig, Price, ScriptedModel, TransformersModel
 from markedness.naming import axes_faults, judge_faults, model_fault, repeated
 from markedness.param_blocks import CompareParams, GateParams, ReportParams, TrackParams
-from markedness.records import FIELD_FAULT, AuditError, Axes, Strict
+from markedness.records import FIELD_FAULT, AuditError, Strict
 from markedness.sizes import AuditSize, filled, sized
 from markedness.store import Store
 

@@ -189,7 +189,7 @@ def settings(params: Params, audit: str) -> bytes:
     }
     if judges := audits.spec(audit).judges(params.stage(audit, "featurize")):
         content["judges"] = {name: params.model(name).model_dump(mode="json") for name in judges}
-    return yaml.safe_dump(content, allow_unicode=True).encode()
+    return yaml.safe_dump(content, allow_unicode=True, sort_keys=False).encode()
 
 
 def _measured(folder: Path) -> bool:

@@ -6,10 +6,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pandas as pd
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
 from markedness.param_numbers import number_fault
@@ -65,78 +65,9 @@ class Strict(BaseModel):
         return given
 
 
-class Value(Strict):
-    """The words for one value of an axis; what is not given is derived from the key."""
-
-    label: str | None = None
-    """As a reader sees it, and as it is written in a prompt; the key unless given."""
-    phrase: str | None = None
-    """Adjective phrase with article: "an Asian"; derived from the label by its first letter. Of a value with a noun:
-    the whole phrase, "une femme", where no other axis is fixed."""
-    noun: str | None = None
-    """The noun of the person: "woman", "nonbinary person"."""
-    pronouns: tuple[str, str, str] | None = None
-    """Subject, object, possessive: ("she", "her", "her")."""
-    forms: dict[str, str] = Field(default_factory=dict)
-    """Label beside a value of another axis: {"woman": "Latina"}."""
-    phrases: dict[str, str] = Field(default_factory=dict)
-    """Whole phrase of a crossing, article included, by the name of the rest of the group: {"woman": "une femme noire"}.
-    For languages whose articles and adjectives English rules cannot make."""
-    aliases: tuple[str, ...] = ()
-    """How files of other people write this value ("F"); a corpus is read by them, and no prompt holds them."""
-
-
-class Axis(Strict):
-    """One axis of identity: its values, one of them unmarked."""
-
-    unmarked: str
-    """The value that the others are compared with."""
-    values: dict[str, Value] = Field(min_length=2)
-    """Value key -> words. The keys name groups in every table."""
-
-    @model_validator(mode="after")
-    def _unmarked_is_a_value(self) -> Axis:
-        if self.unmarked not in self.values:
-            raise ValueError(f"unmarked: '{self.unmarked}' is not one of the values; values: {', '.join(self.values)}")
-        return self
-
-    @property
-    def marked(self) -> list[str]:
-        """All values but the unmarked one, in order."""
-        return [value for value in self.values if value != self.unmarked]
-
-
-def _in_order(axes: dict[str, Axis]) -> dict[str, Axis]:
-    return {
-        name: axis.model_copy(
-            update={"values": {key: axis.values[key] for key in (axis.unmarked, *sorted(axis.marked))}}
-        )
-        for name, axis in axes.items()
-    }
-
-
-Axes = Annotated[dict[str, Axis], AfterValidator(_in_order)]
-"""In params, the unmarked value of an axis comes first, the others by name: the order written decides no draw. That of
-the axes names groups ("Black woman"); it numbers the draws of personas and homogeneity too, as another seed would."""
-
-
 def composed(text: str) -> str:
     """A text in Unicode's composed form (NFC), in which names and values are compared, however they were typed."""
     return unicodedata.normalize("NFC", text)
-
-
-def group_name(values: Mapping[str, Any], axes: Axes) -> str:
-    """Name of the group that fixes these axis values: "Black woman".
-
-    Parameters
-    ----------
-    values
-        Axis -> value; axes that are absent or missing (None, NaN, "") are not fixed.
-    axes
-        The axes, in the order in which their values are joined.
-    """
-    fixed = (values.get(axis) for axis in axes)
-    return " ".join(str(value) for value in fixed if not pd.isna(value) and value != "")
 
 
 class Stimuli(Protocol):

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import pandas as pd
 from pydantic import ValidationError
 
-from markedness.records import AuditError, Axes, Prompt, Stimuli, Strict, group_name
+from markedness.axes import Axes, as_written, group_name
+from markedness.records import AuditError, Prompt, Stimuli, Strict
 
 _LITERAL = re.compile(r"""["':,;=\[\\]""")
 """What braces hold that are no placeholder, and no misspelled one either."""
@@ -168,7 +169,8 @@ def check_different(prompts: Iterable[Prompt], place: str) -> None:
 
 def given_phrase(values: Mapping[str, Any], axes: Axes) -> str | None:
     """The whole phrase of a group where its values give one (`Value.phrases`, or `Value.phrase` of a lone noun)."""
-    fixed = {axis: str(value) for axis, value in values.items() if not pd.isna(value) and value != ""}
+    given = {axis: values.get(axis) for axis in as_written(axes)}
+    fixed = {axis: str(value) for axis, value in given.items() if not pd.isna(value) and value != ""}
     for axis, key in fixed.items():
         rest = group_name({other: value for other, value in fixed.items() if other != axis}, axes)
         value = axes[axis].values[key]

@@ -125,7 +125,9 @@ def _of_run(cell: Cell, delivered: WorldCorpus, root: Path) -> dict[str, Score]:
         "audits": [cell.audit], "run": [MODEL], "seed": SEED, cell.audit: block,
         "models": {MODEL: {"backend": "corpus", cell.audit: {"path": f"{MODEL}.csv"}}},
     }  # fmt: skip
-    (root / "params.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(content))), encoding="utf-8")
+    (root / "params.yaml").write_text(
+        yaml.safe_dump(json.loads(json.dumps(content)), sort_keys=False), encoding="utf-8"
+    )
     pipeline.run(params.load(root / "params.yaml"), cell.audit, MODEL, _silent)
     store = Store(root)
     table = store.read_csv(store.results(cell.audit, MODEL) / "scores.csv")

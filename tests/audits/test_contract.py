@@ -15,9 +15,10 @@ import yaml
 
 from markedness import audits, generation, params, pipeline
 from markedness.audits.base import CONTEXT_COLUMNS, EXAMPLE_COLUMNS
+from markedness.axes import Axis, Value
 from markedness.naming import axes_faults
 from markedness.params import Params
-from markedness.records import GENERATION_COLUMNS, Axis, Features, FeatureTables, Status, Value
+from markedness.records import GENERATION_COLUMNS, Features, FeatureTables, Status
 from markedness.reporting.results import read
 from markedness.results import SCORE_COLUMNS, Evaluation, VerdictKind, verdict
 from markedness.store import Store

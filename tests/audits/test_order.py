@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from markedness import audits, params, pipeline
+from markedness.axes import as_written
 from markedness.store import Store
 
 RACES = ("White", "Black")
@@ -111,6 +113,46 @@ def test_values_of_an_axis_in_another_order_give_the_same_scores(audit: str, tmp
     second = run(tmp_path, audit, {**block.get(audit, {}), "axes": turned}, model)["model"]
     pd.testing.assert_frame_equal(first, second)
     assert first["p"].notna().any()
+
+
+def _dumped(axes: dict[str, Any], order: list[str]) -> dict[str, Any]:
+    return {name: axes[name].model_dump() for name in order}
+
+
+CROSSED = {"personas": ["kind", "prompt"], "homogeneity": ["cue", "name"]}
+"""Audits that cross axes -> columns of a corpus beside text and axes."""
+
+
+@pytest.mark.parametrize("audit", CROSSED)
+def test_axes_in_another_order_give_the_same_tables_but_for_the_names_of_groups(audit: str, tmp_path: Path) -> None:
+    block = {"homogeneity": {"evaluate": {"n_resamples": 99}}}.get(audit, {})
+    run(tmp_path, audit, block, {"model": {"backend": "scripted", "rule": "none"}})
+    axes, store = params.load(tmp_path / "params.yaml").axes(audit), Store(tmp_path)
+    first, second = as_written(axes), as_written(axes)[::-1]
+    rows = store.read_table("generations", audit, "model")
+    rows.to_csv(tmp_path / "texts.csv", columns=["text", *first, *CROSSED[audit]], index=False)
+    tables = []
+    for order in (first, second):
+        written = {"axes": {name: axes[name].model_dump() for name in order}}
+        run(tmp_path, audit, block | written, {"texts": {"backend": "corpus", audit: {"path": "texts.csv"}}})
+        files = sorted(store.results(audit, "texts").rglob("*.csv"))
+        tables.append({path.name: pd.read_csv(path) for path in files})
+    names = {" x ".join(second): " x ".join(first)}
+    names |= {" ".join(keys[::-1]): " ".join(keys) for keys in product(*(axes[name].values for name in first))}
+    assert set(names) & {cell for table in tables[1].values() for cell in table.to_numpy().ravel()}
+    assert list(tables[0]) == list(tables[1])
+    for name, table in tables[1].items():
+        keys = table.replace({rf"\b{re.escape(ours)}\b": theirs for ours, theirs in names.items()}, regex=True)
+        pd.testing.assert_frame_equal(_sorted(keys), _sorted(tables[0][name]), obj=name)
+    assert tables[0]["scores.csv"]["p"].notna().any()
+
+
+def _sorted(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows by what is no number; what a Score is over by name."""
+    if "over" in table:
+        table = table.assign(over=table["over"].map(lambda over: sorted(str(over).split("; "))))
+    keys = list(table.select_dtypes(exclude="number").columns)
+    return table.sort_values(keys, key=lambda column: column.astype(str), ignore_index=True) if keys else table
 
 
 GROUP = {"guise": "guise", "knowledge": "subject"}

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from tests.cells import row
 
+from markedness.axes import Axes, Axis, Value
 from markedness.lm import corpus
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
-from markedness.records import Axes, Axis, CorpusColumns, Value
+from markedness.records import CorpusColumns
 
 AXES: Axes = {
     "race": Axis(unmarked="White", values={"White": Value(), "Black": Value()}),

@@ -20,11 +20,12 @@ from tests.lm.logs.questions import answer, questions
 
 from markedness import pipeline
 from markedness.audits import STAGES
+from markedness.axes import Axes, Axis, Value
 from markedness.lm import corpus, log_rows, logs
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
 from markedness.params import load
-from markedness.records import Axes, Axis, CorpusColumns, Value
+from markedness.records import CorpusColumns
 
 LOGS = Path(__file__).parent / "logs"
 AXES: Axes = {

@@ -12,7 +12,7 @@ import pytest
 from tests.cells import number
 from typer.testing import CliRunner
 
-from markedness.records import Axis, Value
+from markedness.axes import Axis, Value
 from markedness.store import Store
 from markedness.text import names
 from markedness.text.names import Anchors, distinctiveness, maximal_marginal_relevance, purity, score

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from markedness.axes import Axes, Axis, group_name, groups_in_one_order
 from markedness.lm.base import ModelError
 from markedness.lm.batch_logs import batch_requests, unanswered
 from markedness.lm.config import CorpusSource
@@ -19,7 +20,7 @@ from markedness.lm.log_rows import together
 from markedness.lm.logs import read_log
 from markedness.lm.mapping import Sources, spellings, unused_codes
 from markedness.lm.paths import fields, with_paths
-from markedness.records import GENERATION_COLUMNS, Axes, Axis, CorpusColumns, composed, group_name
+from markedness.records import GENERATION_COLUMNS, CorpusColumns, composed
 
 MAX_CHARACTERS = 1_000_000
 """Longest text: a longer one is a broken file (a quote that is never closed), not an answer."""
@@ -179,10 +180,12 @@ def content_order(rows: pd.DataFrame, axes: Axes) -> NDArray[np.intp]:
         The axes of the audit.
     """
     content = rows.drop(columns="sample").astype("string").fillna("")
+    if present := [axis for axis in axes if axis in content]:
+        content["group"] = groups_in_one_order(content, present)
     hashed = pd.Series(pd.util.hash_pandas_object(content, index=False).to_numpy())
     again = hashed.groupby(hashed).cumcount().to_numpy(dtype=np.uint64)
     keys: list[NDArray[Any]] = [pd.util.hash_array(hashed.to_numpy() + again)]
-    for axis in reversed([name for name in axes if name in content]):
+    for axis in reversed(present):
         keys.append(pd.Index(list(axes[axis].values)).get_indexer(pd.Index(content[axis])))
     keys.append(pd.factorize(content["prompt_id"], sort=True)[0])
     return np.lexsort(keys)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from markedness.axes import Axes
 from markedness.lm.config import CorpusSource
 from markedness.lm.corpus_files import WITHOUT_HEADER
 from markedness.lm.paths import known
-from markedness.records import Axes, CorpusColumns, composed
+from markedness.records import CorpusColumns, composed
 
 
 class Sources:

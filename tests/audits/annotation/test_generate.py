@@ -12,7 +12,8 @@ import pytest
 from markedness.audits.annotation import generate
 from markedness.audits.annotation.design.stimuli import StimuliError
 from markedness.audits.annotation.design.texts import texts_of_prompt
-from markedness.records import AuditError, Axis, Value
+from markedness.axes import Axis, Value
+from markedness.records import AuditError
 
 from .conftest import DIALECT, STIMULI, TWO_TASKS, Replaced, prompts, stored
 

@@ -9,7 +9,7 @@ from tests.audits.guise.test_guise_stages import measured
 from markedness.audits.guise import controls, evaluate, generate
 from markedness.audits.guise.design.tasks import Task
 from markedness.audits.guise.design.texts import TextSource
-from markedness.records import Axis, Value
+from markedness.axes import Axis, Value
 from markedness.reporting.figures import specification
 from markedness.results import Evaluation
 

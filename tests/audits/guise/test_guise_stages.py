@@ -12,7 +12,8 @@ from tests.cells import number, row
 from markedness.audits.guise import SPEC, clean, controls, evaluate, featurize, generate
 from markedness.audits.guise.design.tasks import Task
 from markedness.audits.guise.design.texts import TextSource
-from markedness.records import UNSUPPORTED, AuditError, Axes, Axis, Completion, Features, FeatureTables, Prompt, Value
+from markedness.axes import Axes, Axis, Value
+from markedness.records import UNSUPPORTED, AuditError, Completion, Features, FeatureTables, Prompt
 from markedness.store import FolderStimuli
 from markedness.tables import completion_rows
 

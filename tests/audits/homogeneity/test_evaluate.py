@@ -12,7 +12,8 @@ from tests.cells import number, row
 from markedness.audits.homogeneity import SPEC, controls, evaluate, figures
 from markedness.audits.homogeneity.estimators.noncompliance import published_noncompliance_by_cue
 from markedness.audits.homogeneity.estimators.published import published_closing_rows
-from markedness.records import Axis, Prompt, Value
+from markedness.axes import Axis, Value
+from markedness.records import Prompt
 from markedness.results import VerdictKind, verdict
 
 WORDS = "river music garden engine winter letter market tiger ocean copper silver mountain"

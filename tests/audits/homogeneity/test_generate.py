@@ -7,7 +7,7 @@ from tests.audits.homogeneity.stages import STIMULI, prompts
 
 from markedness.audits.homogeneity import DEFAULT_AXES, generate
 from markedness.audits.homogeneity.design.study import StimuliError
-from markedness.records import Axis, Value
+from markedness.axes import Axis, Value
 
 
 def test_prompts_of_main_study_are_the_published_design() -> None:

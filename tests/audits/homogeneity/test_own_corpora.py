@@ -13,7 +13,8 @@ from tests.audits.homogeneity.stages import STIMULI, evaluated
 from markedness.audits.homogeneity import clean, featurize, generate
 from markedness.audits.homogeneity.estimators.noncompliance import noncompliance_difference
 from markedness.audits.homogeneity.estimators.params import Params
-from markedness.records import Axis, Features, Value
+from markedness.axes import Axis, Value
+from markedness.records import Features
 from markedness.results import Evaluation
 
 WORDS = [f"{a}{b}{c}" for a in "bdfg" for b in "aei" for c in ("ra", "lo")][:14]

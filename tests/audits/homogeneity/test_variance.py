@@ -11,7 +11,7 @@ from markedness.audits.homogeneity import evaluate
 from markedness.audits.homogeneity.estimators.group_differences import PairCounts
 from markedness.audits.homogeneity.estimators.groups import axis_labels
 from markedness.audits.homogeneity.estimators.variance import Study, variance_components
-from markedness.records import Axes, Axis, Value
+from markedness.axes import Axes, Axis, Value
 
 AXES: Axes = {"race": Axis(unmarked="White", values={"White": Value(), "Black": Value()})}
 N_CUES, N_NAMES, N_ANSWERS = 8, 12, 20

@@ -10,7 +10,8 @@ from markedness.audits.knowledge import clean, controls, generate
 from markedness.audits.knowledge.design.examples import object_examples, relation_examples
 from markedness.audits.knowledge.design.subjects import named_often, with_listed
 from markedness.audits.knowledge.design.triples import Triple, fold
-from markedness.records import UNSUPPORTED, AuditError, Axes, Axis, Completion, Prompt, Value
+from markedness.axes import Axes, Axis, Value
+from markedness.records import UNSUPPORTED, AuditError, Completion, Prompt
 from markedness.store import FolderStimuli
 
 TRADES: Axes = {"trade": Axis(unmarked="Bakers", values={name: Value() for name in ("Bakers", "Sailors", "Millers")})}

@@ -18,7 +18,8 @@ from tests.cells import number
 from markedness.audits.knowledge import SPEC, clean, evaluate, featurize, figures, generate
 from markedness.audits.knowledge.estimators.augmentation import augmentation_distributions
 from markedness.audits.knowledge.language.choice import RegardParams, ToxicityParams
-from markedness.records import AuditError, Axes, Axis, Completion, Prompt, Value
+from markedness.axes import Axes, Axis, Value
+from markedness.records import AuditError, Completion, Prompt
 from markedness.results import Evaluation
 from markedness.store import FolderStimuli
 

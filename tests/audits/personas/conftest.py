@@ -11,7 +11,8 @@ import pytest
 
 from markedness.audits.personas import AXES, clean, controls, featurize, generate
 from markedness.audits.personas.language.classifiers import SvmParams
-from markedness.records import Features, Stimuli, group_name
+from markedness.axes import group_name
+from markedness.records import Features, Stimuli
 from markedness.store import FolderStimuli, Store
 
 ROOT = Path(__file__).parents[3]

@@ -17,7 +17,8 @@ from markedness.audits.personas.estimators.corpus import Corpus, corpora
 from markedness.audits.personas.estimators.interaction import interactions
 from markedness.audits.personas.estimators.word_tests import WordTests
 from markedness.audits.personas.language.classifiers import SvmParams
-from markedness.records import Axes, Axis, FeatureTables, Value
+from markedness.axes import Axes, Axis, Value
+from markedness.records import FeatureTables
 
 GENDER = {"gender": AXES["gender"]}
 TWO: Axes = {

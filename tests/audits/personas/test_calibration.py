@@ -20,7 +20,7 @@ from markedness.audits.personas.estimators.word_scores import interaction_score
 from markedness.audits.personas.evaluate import Params, evaluate
 from markedness.audits.personas.language.word_counts import WordCounts
 from markedness.audits.personas.worlds import Study, draw, worlds
-from markedness.records import Axis, Value
+from markedness.axes import Axis, Value
 from markedness.results import Score
 from markedness.stats.inference import difference
 

@@ -9,7 +9,8 @@ from markedness.audits.personas.controls import planted_words, rule
 from markedness.audits.personas.design.corpus_prompts import complete_corpus
 from markedness.audits.personas.design.wording import person
 from markedness.audits.personas.generate import Params, prompts
-from markedness.records import AuditError, Axis, Prompt, Value
+from markedness.axes import Axis, Value
+from markedness.records import AuditError, Prompt
 from markedness.store import FolderStimuli
 
 RNG = np.random.default_rng(0)

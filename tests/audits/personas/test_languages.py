@@ -11,7 +11,8 @@ from markedness.audits.personas.evaluate import Params, evaluate
 from markedness.audits.personas.generate import Params as Asked
 from markedness.audits.personas.generate import prompts
 from markedness.audits.personas.language.lexicons import in_language
-from markedness.records import AuditError, Axis, FeatureTables, Stimuli, Value
+from markedness.axes import Axis, Value
+from markedness.records import AuditError, FeatureTables, Stimuli
 from markedness.results import Evaluation
 from markedness.store import FolderStimuli
 

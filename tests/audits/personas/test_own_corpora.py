@@ -16,7 +16,7 @@ from markedness.audits.personas.estimators.params import Params
 from markedness.audits.personas.estimators.scores import scores
 from markedness.audits.personas.language.classifiers import SvmParams
 from markedness.audits.personas.language.word_counts import WordCounts
-from markedness.records import group_name
+from markedness.axes import group_name
 from markedness.results import Score
 
 WORDS = [

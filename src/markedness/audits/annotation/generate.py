@@ -30,7 +30,8 @@ from markedness.audits.annotation.design.stimuli import (
 )
 from markedness.audits.annotation.design.stored import misspelt_task, one_text_a_pair, one_valence_a_task
 from markedness.audits.annotation.design.texts import name_texts
-from markedness.records import Axes, Axis, Prompt, Stimuli, Strict, Value
+from markedness.axes import Axes, Axis, Value
+from markedness.records import Prompt, Stimuli, Strict
 
 DIALECT = "dialect"
 """Key of the axis whose values are dialects; the other axis is that of the names."""

@@ -17,7 +17,8 @@ from markedness.audits.guise.design.guises import RULES
 from markedness.audits.guise.design.stored import with_pairs
 from markedness.audits.guise.design.tasks import Question, Task, questions
 from markedness.audits.guise.design.texts import TextReader, TextSource
-from markedness.records import AuditError, Axes, Axis, Completion, Prompt, Scalar, Stimuli, Strict, Value
+from markedness.axes import Axes, Axis, Value
+from markedness.records import AuditError, Completion, Prompt, Scalar, Stimuli, Strict
 
 DEFAULT_AXES: Axes = {
     "guise": Axis(

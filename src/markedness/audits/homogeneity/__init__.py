@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from markedness.audits.base import AuditSpec
-from markedness.records import Axes, Axis, CorpusColumns, Value, columns
+from markedness.axes import Axes, Axis, Value
+from markedness.records import CorpusColumns, columns
 
 DEFAULT_AXES: Axes = {
     "race": Axis(

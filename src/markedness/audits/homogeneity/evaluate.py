@@ -31,8 +31,9 @@ from markedness.audits.homogeneity.estimators.scores import (
 )
 from markedness.audits.homogeneity.estimators.variance import across as variance_across
 from markedness.audits.homogeneity.estimators.variance import variance_components
+from markedness.axes import Axes, as_written
 from markedness.cards import are
-from markedness.records import Axes, FeatureTables, Status
+from markedness.records import FeatureTables, Status
 from markedness.results import Evaluation
 from markedness.stats.similarity import similarity_effects, similarity_simple_effects, within_group_similarity
 from markedness.stats.similarity_cells import similarity_cells
@@ -127,7 +128,7 @@ def _similarity(texts: pd.DataFrame, axes: Axes, params: Params) -> dict[str, pd
     for axis in (*axes, "group") if len(axes) > 1 else tuple(axes):
         cells = similarity_cells(vectors, texts[axis].to_numpy(), prompts, names)
         made = within_group_similarity(cells, params.confidence_level)
-        parts.append(made.assign(axis=axis if axis in axes else " x ".join(axes)))
+        parts.append(made.assign(axis=axis if axis in axes else " x ".join(as_written(axes))))
     crossed = similarity_cells(vectors, texts["group"].to_numpy(), prompts, names)
     factors = texts.drop_duplicates("group").set_index("group")[list(axes)]
     unmarked = {axis: words.unmarked for axis, words in axes.items()}

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from markedness.audits.homogeneity import DEFAULT_AXES
 from markedness.audits.homogeneity.language.categories import word_counts
-from markedness.records import AuditError, Axes, Features, Status, Stimuli, Strict, Unsupported
+from markedness.axes import Axes, groups_in_one_order
+from markedness.records import AuditError, Features, Status, Stimuli, Strict, Unsupported
 from markedness.text.embeddings import DEFAULT_MODEL, Dtype, EmbeddingError, embed
 from markedness.text.languages import language_name, latin_alone, no_embeddings, unreadable
 from markedness.text.refusals import RECOGNISED
@@ -74,7 +75,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     rows["empty"] = responses["empty"]
     rows["kind"] = _kinds(responses, params.text_words)
     compared = rows["kind"].eq("text") & rows["status"].eq(Status.OK.value) & ~rows["empty"]
-    rows["cluster"] = _clusters(responses, compared)
+    rows["cluster"] = _clusters(responses, axes, compared)
     rows["name"] = _names(responses, rows["cluster"])
     rows["kept"] = ~rows["status"].isin([status.value for status in params.exclude])
     if params.exclude_empty:
@@ -136,13 +137,14 @@ def _empty_notes(kept: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def _clusters(responses: pd.DataFrame, texts: pd.Series[bool]) -> pd.Series:
+def _clusters(responses: pd.DataFrame, axes: list[str], texts: pd.Series[bool]) -> pd.Series:
     """A name within its group ("Asian woman: Min"); without a name a number in the cue ("Asian woman #3").
 
+    The group is its values in the order of ``axes``, however its name has them: clusters are drawn in their order.
     ``texts``: which are longer texts that can be compared. Without a name, such texts that are word for word the same
     have one number: copies are one cluster.
     """
-    group = responses["group"].astype("string").fillna("")
+    group = groups_in_one_order(responses, axes or ["group"])
     plain = responses["text"].astype("string").str.lower().str.split().str.join(" ")
     number = _numbers(responses["prompt_id"].astype("string"), group, plain.fillna("\n" + responses["status"]))
     copies = [responses["prompt_id"], group, plain.where(texts)]

@@ -17,7 +17,8 @@ from markedness.audits.base import Answers
 from markedness.audits.homogeneity import DEFAULT_AXES
 from markedness.audits.homogeneity.design.persons import Person, labelled_persons, named_persons
 from markedness.audits.homogeneity.design.study import FILE, Cue, Study, chosen_cues, read_study, word_limits
-from markedness.records import Axes, Message, Prompt, Sampling, Stimuli, Strict, group_name
+from markedness.axes import Axes, group_name
+from markedness.records import Message, Prompt, Sampling, Stimuli, Strict
 from markedness.templates import check_different, check_phrases, fill
 
 

@@ -20,15 +20,8 @@ from markedness.audits.knowledge.design.rounds import Rounds, together
 from markedness.audits.knowledge.design.subjects import classes, label, with_listed, worded
 from markedness.audits.knowledge.design.triples import Triple, outcomes
 from markedness.audits.knowledge.design.wording import Arm, Question, Wording, judge_prompts, list_prompts
-from markedness.records import (
-    Axes,
-    Message,
-    Prompt,
-    Sampling,
-    Scalar,
-    Stimuli,
-    Strict,
-)
+from markedness.axes import Axes
+from markedness.records import Message, Prompt, Sampling, Scalar, Stimuli, Strict
 from markedness.templates import fill
 from markedness.text.languages import COLUMN, ENGLISH
 

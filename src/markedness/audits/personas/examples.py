@@ -9,8 +9,9 @@ import pandas as pd
 
 from markedness.audits.base import CONTEXT_COLUMNS, EXAMPLE_COLUMNS, Examples, ResultTables
 from markedness.audits.personas.estimators.params import Params
+from markedness.axes import group_name
 from markedness.cards import count
-from markedness.records import FeatureTables, group_name
+from markedness.records import FeatureTables
 
 _WORDS, _TEXTS = 14, 3
 """Listed words of a group that open their texts, and texts of each."""

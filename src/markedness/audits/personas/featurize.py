@@ -32,7 +32,8 @@ from markedness.audits.personas.language.readability import unread_measures
 from markedness.audits.personas.language.sampling import every_nth
 from markedness.audits.personas.language.tokens import Rule, removal_lists, tokenize
 from markedness.audits.personas.language.word_counts import WordCounts, count_words
-from markedness.records import FILE_ROW, Axes, Features, Status, Stimuli, Strict
+from markedness.axes import Axes
+from markedness.records import FILE_ROW, Features, Status, Stimuli, Strict
 from markedness.text.embeddings import DEFAULT_MODEL, Dtype, EmbeddingError, embed
 from markedness.text.languages import ENGLISH, language_name, latin_alone, no_embeddings, unreadable
 

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from markedness.audits.personas import AXES
 from markedness.audits.personas.design.wording import given_words, person
-from markedness.records import AuditError, Axes, Completion, Message, Prompt, Sampling, Stimuli, Strict, group_name
+from markedness.axes import Axes, group_name
+from markedness.records import AuditError, Completion, Message, Prompt, Sampling, Stimuli, Strict
 from markedness.templates import check_different, check_phrases, check_template, fill, placeholders, read_stimuli
 from markedness.text.languages import GROUPS
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from markedness.audits.annotation.design.stimuli import REVERSED, Frames, Task
 from markedness.audits.annotation.design.texts import Text, batch_columns
-from markedness.records import Axis, Message, Prompt, Sampling, Scalar
+from markedness.axes import Axis
+from markedness.records import Message, Prompt, Sampling, Scalar
 from markedness.templates import fill
 
 Twins = Literal["any", "together", "apart"]

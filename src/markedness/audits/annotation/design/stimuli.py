@@ -11,7 +11,8 @@ import pandas as pd
 
 from markedness.audits.annotation.design.texts import Text
 from markedness.audits.annotation.design.vignettes import Vignette, compose, screen
-from markedness.records import AuditError, Axis, Stimuli
+from markedness.axes import Axis
+from markedness.records import AuditError, Stimuli
 from markedness.templates import check_template
 
 Names = Mapping[str, Mapping[str, Sequence[str]]]

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.annotation.design.vignettes import Vignette
-from markedness.records import Axis, Scalar
+from markedness.axes import Axis
+from markedness.records import Scalar
 from markedness.templates import fill
 
 T = TypeVar("T")

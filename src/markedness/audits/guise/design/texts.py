@@ -10,7 +10,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from markedness.audits.guise.design.guises import RULES, noise, pairs, read_pairs
-from markedness.records import AuditError, Axis, Stimuli, Strict
+from markedness.axes import Axis
+from markedness.records import AuditError, Stimuli, Strict
 
 
 @dataclass(frozen=True)

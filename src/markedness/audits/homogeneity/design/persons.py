@@ -7,7 +7,8 @@ from itertools import product
 from typing import NamedTuple
 
 from markedness.audits.homogeneity.design.study import StimuliError
-from markedness.records import Axes, Stimuli, group_name
+from markedness.axes import Axes, as_written, group_name
+from markedness.records import Stimuli
 from markedness.templates import given_phrase
 from markedness.text.languages import GROUPS, words_of_group
 
@@ -51,11 +52,11 @@ def label_words(values: dict[str, str], axes: Axes) -> dict[str, str]:
     ``person`` is the phrase that the axes give for the whole group, else phrase and noun ("an Asian man").
     Capitalised fields begin a sentence.
     """
-    words = {axis: axes[axis].values[value] for axis, value in values.items()}
+    words = {axis: axes[axis].values[values[axis]] for axis in as_written(axes)}
     nouns = [word.noun for word in words.values() if word.noun]
     adjectives = {axis: word for axis, word in words.items() if not word.noun}
     label = " ".join(
-        next((word.forms[value] for value in values.values() if value in word.forms), word.label or values[axis])
+        next((word.forms[values[other]] for other in words if values[other] in word.forms), word.label or values[axis])
         for axis, word in adjectives.items()
     )
     phrase = next(iter(adjectives.values())).phrase if len(adjectives) == 1 else None

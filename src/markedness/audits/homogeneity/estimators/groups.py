@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.homogeneity.estimators.differentiation import Replicates
-from markedness.records import Axes, group_name
+from markedness.axes import Axes, as_written, group_name
 from markedness.stats.inference import Codes, crossing
 
 MOST_UNLIKE = 0.2
@@ -55,8 +55,9 @@ def groups(clusters: pd.DataFrame, axes: Axes) -> dict[Group, NDArray[np.bool_]]
     if len(axes) > 1:
         crossed = clusters["group"].where(clusters[list(axes)].replace("", None).notna().all(axis=1))
         unmarked = group_name({axis: words.unmarked for axis, words in axes.items()}, axes)
-        for name in sorted(set(crossed.dropna()), key=lambda name: (name != unmarked, name)):
-            group = Group(" x ".join(axes), name, None if name == unmarked else unmarked)
+        values = dict(zip(crossed, clusters[list(axes)].itertuples(index=False, name=None), strict=True))
+        for name in sorted(set(crossed.dropna()), key=lambda name: (name != unmarked, values[name])):
+            group = Group(" x ".join(as_written(axes)), name, None if name == unmarked else unmarked)
             found[group] = crossed.eq(name).to_numpy(bool)
     return {group: members for group, members in found.items() if members.any()}
 

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from markedness.records import Axes, Status
+from markedness.axes import Axes
+from markedness.records import Status
 from markedness.results import NAN, Score
 from markedness.stats import inference
 from markedness.stats.inference import Codes, Floats

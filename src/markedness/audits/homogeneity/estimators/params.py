@@ -5,7 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from markedness.audits.homogeneity import DEFAULT_AXES
-from markedness.records import Axes, Strict
+from markedness.axes import Axes
+from markedness.records import Strict
 
 
 class Params(Strict):

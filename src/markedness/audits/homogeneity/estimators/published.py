@@ -16,7 +16,7 @@ from markedness.audits.homogeneity.estimators.effect_size import cohens_d
 from markedness.audits.homogeneity.estimators.group_differences import PairCounts, cue_differences
 from markedness.audits.homogeneity.estimators.groups import Bootstrap, Group, compared
 from markedness.audits.homogeneity.estimators.meta_analysis import random_effects
-from markedness.records import Axes
+from markedness.axes import Axes
 from markedness.stats.inference import benjamini_hochberg
 
 

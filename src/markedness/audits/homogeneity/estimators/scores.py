@@ -21,7 +21,8 @@ from markedness.audits.homogeneity.estimators.group_differences import (
 from markedness.audits.homogeneity.estimators.groups import AxisLabels, axis_labels, exchangeable, unlike_names
 from markedness.audits.homogeneity.estimators.noncompliance import contrasts, merged, noncompliance_difference
 from markedness.audits.homogeneity.estimators.params import Params
-from markedness.records import Axes, FeatureTables
+from markedness.axes import Axes
+from markedness.records import FeatureTables
 from markedness.results import NAN, Score, named_contrasts, not_estimated
 from markedness.stats import inference
 

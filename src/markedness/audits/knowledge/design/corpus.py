@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.knowledge.design.subjects import label
-from markedness.records import AuditError, Axes, composed
+from markedness.axes import Axes
+from markedness.records import AuditError, composed
 
 NO_TRIPLES = {"list", "judge"}
 """Strategies of a crawl whose answers are not triples."""

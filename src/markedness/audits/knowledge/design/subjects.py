@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 
 from markedness.audits.knowledge.design.triples import fold, read_list
-from markedness.records import AuditError, Axes, Axis, Stimuli, Value
+from markedness.axes import Axes, Axis, Value
+from markedness.records import AuditError, Stimuli
 from markedness.text.languages import GROUPS, words_of_group
 
 

@@ -10,7 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from markedness.audits.knowledge.design.subjects import label
 from markedness.audits.knowledge.design.triples import Triple
-from markedness.records import Axes, Message, Prompt, Sampling, Stimuli, Strict
+from markedness.axes import Axes
+from markedness.records import Message, Prompt, Sampling, Stimuli, Strict
 from markedness.templates import check_template, fill, read_stimuli
 
 FILE = "prompts.yaml"

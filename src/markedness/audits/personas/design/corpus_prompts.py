@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import pandas as pd
 
 from markedness.audits.personas.generate import Params, PromptFile, Template
-from markedness.records import AuditError, Axes, Stimuli
+from markedness.axes import Axes
+from markedness.records import AuditError, Stimuli
 
 _KINDS = ("persona", "story", "like", "dislike")
 

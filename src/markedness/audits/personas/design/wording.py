@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from markedness.records import AuditError, Axes
+from markedness.axes import Axes, as_written
+from markedness.records import AuditError
 from markedness.templates import given_phrase
 from markedness.text.languages import words_of_group
 
@@ -15,19 +16,19 @@ def person(values: Mapping[str, str | None], axes: Axes) -> dict[str, str]:
     """The words for one person: group with article, subject, object, possessive, be.
 
     The noun is that of the last value that has one, else "person"; the other values' labels stand before it,
-    in axis order: "an Asian woman", "a Latine nonbinary person". A phrase that the axes give for the group
+    in the order of params: "an Asian woman", "a Latine nonbinary person". A phrase that the axes give for the group
     ("une femme noire") stands in place of all this.
     """
-    fixed = {axis: axes[axis].values[value] for axis, value in values.items() if value}
-    keys = [value for value in values.values() if value]
+    given = {axis: key for axis in as_written(axes) if (key := values.get(axis))}
+    fixed = {axis: axes[axis].values[key] for axis, key in given.items()}
     noun_axis = next((axis for axis in reversed(fixed) if fixed[axis].noun), None)
     article, adjectives = "", []
     for axis, value in fixed.items():
         if axis == noun_axis:
             continue
-        form = next((value.forms[key] for key in keys if key in value.forms), None)
+        form = next((value.forms[key] for key in given.values() if key in value.forms), None)
         given_article, _, phrase = (value.phrase or "").partition(" ")
-        adjectives.append(form or phrase or value.label or str(values[axis]))
+        adjectives.append(form or phrase or value.label or given[axis])
         if len(adjectives) == 1 and not form:
             article = given_article
     noun = fixed[noun_axis].noun if noun_axis else "person"

@@ -20,7 +20,8 @@ from markedness.audits.personas.estimators.units import COPIES, Units
 from markedness.audits.personas.language.contrasts import LogOddsPrior, contrast_log_odds, marked
 from markedness.audits.personas.language.groups import Group, Grouping
 from markedness.audits.personas.language.word_counts import WordCounts
-from markedness.records import Axes, FeatureTables, Status
+from markedness.axes import Axes, groups_in_one_order
+from markedness.records import FeatureTables, Status
 from markedness.results import named_contrasts
 from markedness.stats.inference import ALPHA, Floats
 
@@ -167,8 +168,9 @@ class Corpus:
 
     def _keys(self, matrix: scipy.sparse.csr_matrix, place: NDArray[np.int64]) -> NDArray[np.str_]:
         """Words, prompt and group of each text, (n',), as one string."""
-        rows = self.used.iloc[place][["prompt_id", "group"]].astype("string").fillna("")
-        starts = zip(matrix.indptr, matrix.indptr[1:], rows["prompt_id"] + " " + rows["group"], strict=False)
+        rows = self.used.iloc[place]
+        about = rows["prompt_id"].astype("string").fillna("") + " " + groups_in_one_order(rows, self.axes)
+        starts = zip(matrix.indptr, matrix.indptr[1:], about, strict=False)
         found = [
             hashlib.blake2b(
                 matrix.indices[low:high].astype(np.int64).tobytes() + matrix.data[low:high].astype(np.int64).tobytes(),

@@ -8,7 +8,8 @@ from pydantic import Field, field_validator
 
 from markedness.audits.personas import AXES
 from markedness.audits.personas.language.tokens import tokenize
-from markedness.records import Axes, Strict
+from markedness.axes import Axes
+from markedness.records import Strict
 
 
 class Params(Strict):

@@ -14,7 +14,8 @@ from pydantic import Field
 
 from markedness.audits.personas.language.sampling import every_nth
 from markedness.audits.personas.language.tokens import without_strings
-from markedness.records import Axes, Strict
+from markedness.axes import Axes, groups_in_one_order
+from markedness.records import Strict
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -100,6 +101,9 @@ def classify(rows: pd.DataFrame, removed: Sequence[Sequence[str]], axes: Axes, p
         train, test = split
         first = labelled.iloc[[*train, *test]].drop_duplicates("answer" if params.duplicates == "together" else "text")
         groups = np.array(sorted(labels.loc[first.index].unique()), dtype=object)
+        names = (
+            labelled["group"].groupby(labels).first().loc[groups].to_numpy() if labeling == "intersection" else groups
+        )
         is_group = labels.to_numpy()[:, None] == groups
         fitted = _untrained(params)
         try:
@@ -107,7 +111,7 @@ def classify(rows: pd.DataFrame, removed: Sequence[Sequence[str]], axes: Axes, p
         except ValueError as error:
             notes.append(f"No classifiers for {kind} {labeling}: {error}.")
             continue
-        fitted.named_steps["one_v_rest"].label_names_ = groups.tolist()
+        fitted.named_steps["one_v_rest"].label_names_ = names.tolist()
         models[f"svm_{kind}_{labeling}"] = fitted
         top = _top_words(fitted, params.top_words)
         words.append(top.assign(kind=kind, labeling=labeling)[list(SVM_WORD_COLUMNS)])
@@ -115,7 +119,7 @@ def classify(rows: pd.DataFrame, removed: Sequence[Sequence[str]], axes: Axes, p
         predictions.append(
             pd.DataFrame(
                 {"text": np.repeat(labelled["text"].to_numpy()[test], len(groups)), "labeling": labeling,
-                 "group": np.tile(groups, len(test)), "is_group": is_group[test].ravel(),
+                 "group": np.tile(names, len(test)), "is_group": is_group[test].ravel(),
                  "predicted": predicted.ravel()}
             )
         )  # fmt: skip
@@ -126,11 +130,15 @@ def classify(rows: pd.DataFrame, removed: Sequence[Sequence[str]], axes: Axes, p
 
 
 def _labelings(corpus: pd.DataFrame, axes: Axes) -> dict[str, pd.Series[str]]:
-    """Labeling -> label of each text that has one: one per axis, and the groups that fix all axes."""
+    """Labeling -> label of each text that has one: one per axis, and the groups that fix all axes.
+
+    Splits and classifiers go by the order of the labels: that of a crossed group is no name that params order.
+    """
     fixed = {axis: corpus[axis].notna() & corpus[axis].ne("") for axis in axes}
     labelings = {axis: corpus.loc[has, axis].astype(str) for axis, has in fixed.items()}
     if len(axes) > 1:
-        labelings["intersection"] = corpus.loc[np.logical_and.reduce(list(fixed.values())), "group"].astype(str)
+        whole = corpus[np.logical_and.reduce(list(fixed.values()))]
+        labelings["intersection"] = groups_in_one_order(whole, axes).astype(str)
     return {name: labels for name, labels in labelings.items() if len(labels)}
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.personas.language.contrasts import Contrasts
-from markedness.records import Axes
+from markedness.axes import Axes, group_name
 
 Fixed = Mapping[str, str]
 """Axis -> value, for the axes that a group fixes."""
@@ -23,7 +23,7 @@ class Group:
     """A group and what it is compared with."""
 
     name: str
-    """Its values in axis order: "Black woman"."""
+    """Its values, in the order in which params write the axes: "Black woman"."""
     fixed: Fixed
     references: tuple[tuple[str, Fixed], ...] = ()
     """Name and fixed values of each; none: not compared."""
@@ -48,7 +48,7 @@ def all_groups(axes: Axes) -> Iterator[Group]:
             for keys in product(*(axes[name].values for name in names)):
                 fixed = dict(zip(names, keys, strict=True))
                 is_marked = all(key != axes[name].unmarked for name, key in fixed.items())
-                yield Group(" ".join(keys), fixed, references if is_marked else (), is_marked)
+                yield Group(group_name(fixed, axes), fixed, references if is_marked else (), is_marked)
 
 
 class Grouping:
