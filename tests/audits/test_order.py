@@ -119,6 +119,19 @@ def _dumped(axes: dict[str, Any], order: list[str]) -> dict[str, Any]:
     return {name: axes[name].model_dump() for name in order}
 
 
+def test_text_sets_in_another_order_give_the_same_tables(tmp_path: Path) -> None:
+    model, tables = {"model": {"backend": "scripted", "rule": "none"}}, []
+    run(tmp_path, "guise", {}, model)
+    pairs = params.load(tmp_path / "params.yaml").stage("guise", "generate").pairs
+    assert len(pairs) > 1
+    for order in (list(pairs), list(pairs)[::-1]):
+        run(tmp_path, "guise", {"generate": {"pairs": {name: pairs[name].model_dump() for name in order}}}, model)
+        files = sorted(Store(tmp_path).results("guise", "model").rglob("*.csv"))
+        tables.append({path.name: pd.read_csv(path) for path in files})
+    for name, table in tables[1].items():
+        pd.testing.assert_frame_equal(_sorted(table), _sorted(tables[0][name]), obj=name)
+
+
 CROSSED = {"personas": ["kind", "prompt"], "homogeneity": ["cue", "name"]}
 """Audits that cross axes -> columns of a corpus beside text and axes."""
 

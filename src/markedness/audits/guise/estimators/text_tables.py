@@ -98,8 +98,8 @@ def published_two_counts(count: float, count_reference: float, n: int, n_referen
 
 
 def _sides(texts: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """The texts of each set in each marked guise, and those of the unmarked guise of the set."""
-    for _, own in texts.groupby("text_set", sort=False, observed=True):
+    """The texts of each set, by name, in each marked guise, and those of the unmarked guise of the set."""
+    for _, own in texts.groupby(texts["text_set"].astype(str)):
         marked = own["marked"].fillna(False).astype(bool)
         for _, part in own[marked].groupby("group", sort=False, observed=True):
             if (~marked).any():
