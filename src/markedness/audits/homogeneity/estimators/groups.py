@@ -99,7 +99,7 @@ def axis_labels(names: pd.DataFrame, axes: Axes) -> list[AxisLabels]:
         A name within its group a row, in the order of ``PairCounts.names`` of `group_differences`: the axes, and
         ``name``, the same in all groups that a name is in.
     """
-    name = names["name"].astype(str) if "name" in names else pd.Series(names.index.astype(str), index=names.index)
+    names = names if "name" in names else names.assign(name=names.index)
     found = []
     for axis, words in axes.items():
         own = names[axis].astype(str)
@@ -107,11 +107,20 @@ def axis_labels(names: pd.DataFrame, axes: Axes) -> list[AxisLabels]:
         if len(values) < 2 or values[0] != words.unmarked:
             continue
         codes = np.asarray(own.map({value: place for place, value in enumerate(values)}).fillna(-1), dtype=np.intp)
-        others = names[[other for other in axes if other != axis]].astype(str).agg(" ".join, axis=1)
-        units = crossing(name.to_numpy(object), own.to_numpy(object))
-        strata = others.groupby(units).transform(lambda several: " | ".join(sorted(set(several))))
-        found.append(AxisLabels(axis, tuple(values), codes, strata.to_numpy(object), units))
+        found.append(AxisLabels(axis, tuple(values), codes, strata_of(names, axis, axes), units_of(names, axis)))
     return found
+
+
+def units_of(names: pd.DataFrame, axis: str) -> Codes:
+    """Number of each name with one value of the axis, shape (rows,); it may be in several groups of the others."""
+    return crossing(names["name"].astype(str), names[axis].astype(str))
+
+
+def strata_of(names: pd.DataFrame, axis: str, axes: Axes) -> NDArray[np.object_]:
+    """Values of the other axes of each row; of a name that has several, all of them."""
+    others = names[[other for other in axes if other != axis]].astype(str).agg(" ".join, axis=1)
+    found = others.groupby(units_of(names, axis)).transform(lambda several: " | ".join(sorted(set(several))))
+    return found.to_numpy(object)
 
 
 def exchangeable(axes: Sequence[AxisLabels]) -> list[AxisLabels]:

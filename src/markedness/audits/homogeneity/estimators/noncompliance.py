@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from markedness.audits.homogeneity.estimators.groups import strata_of, units_of
 from markedness.axes import Axes
 from markedness.records import Status
 from markedness.results import NAN, Score
@@ -53,21 +53,9 @@ def noncompliance_difference(answers: pd.DataFrame, axes: Axes, rng: np.random.G
 def contrasts(names: pd.DataFrame, axes: Axes) -> list[inference.Contrast]:
     """The marked values of each axis against the unmarked one, within the values of the others; rows of `_names`."""
     return [
-        inference.Contrast(names[axis].to_numpy(object), words.marked, words.unmarked, [_strata(names, axis, axes)])
+        inference.Contrast(names[axis].to_numpy(object), words.marked, words.unmarked, [strata_of(names, axis, axes)])
         for axis, words in axes.items()
     ]
-
-
-def _units(names: pd.DataFrame, axis: str) -> Codes:
-    """Number of each name with one value of the axis, shape (rows,); it may be in several groups of the others."""
-    return inference.crossing(names["name"].astype(str), names[axis].astype(str))
-
-
-def _strata(names: pd.DataFrame, axis: str, axes: Axes) -> NDArray[np.object_]:
-    """Values of the other axes of each row; of a name that has several, all of them."""
-    others = names[[other for other in axes if other != axis]].astype(str).agg(" ".join, axis=1)
-    found = others.groupby(_units(names, axis)).transform(lambda several: " | ".join(sorted(set(several))))
-    return found.to_numpy(object)
 
 
 def merged(values: Sequence[Floats], names: pd.DataFrame, axes: Axes) -> Floats:
@@ -77,7 +65,7 @@ def merged(values: Sequence[Floats], names: pd.DataFrame, axes: Axes) -> Floats:
     """
     found = np.zeros((len(axes), len(names)))
     for place, (axis, own) in enumerate(zip(axes, values, strict=True)):
-        units = _units(names, axis)
+        units = units_of(names, axis)
         found[place, np.unique(units, return_index=True)[1]] = np.bincount(units, own)
     return found
 
@@ -106,7 +94,7 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
     at_cues = _AtEqualCues(answers, axes, names, ["bad"], ["answered"])
     rows = []
     for axis, words in axes.items():
-        strata = _strata(names, axis, axes)
+        strata = strata_of(names, axis, axes)
         for value in [value for value in words.values if names[axis].eq(value).any()]:
             own = names[names[axis].eq(value)]
             answered, bad, empty, unanswered, _ = (int(own[name].sum()) for name in COUNTED)
