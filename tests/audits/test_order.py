@@ -14,6 +14,7 @@ import yaml
 
 from markedness import audits, params, pipeline
 from markedness.axes import as_written
+from markedness.records import AuditError
 from markedness.store import Store
 
 RACES = ("White", "Black")
@@ -158,6 +159,15 @@ def test_axes_in_another_order_give_the_same_tables_but_for_the_names_of_groups(
         keys = table.replace({rf"\b{re.escape(ours)}\b": theirs for ours, theirs in names.items()}, regex=True)
         pd.testing.assert_frame_equal(_sorted(keys), _sorted(tables[0][name]), obj=name)
     assert tables[0]["scores.csv"]["p"].notna().any()
+    file = tmp_path / "params.yaml"
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    content[audit]["axes"] = {name: content[audit]["axes"][name] for name in first}
+    file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    if audit == "personas":  # words are by the names of groups
+        with pytest.raises(AuditError, match="made by other axes; run clean and featurize again"):
+            pipeline.evaluate(params.load(file), audit, "texts", lambda _: None)
+    else:
+        pipeline.evaluate(params.load(file), audit, "texts", lambda _: None)
 
 
 def _sorted(table: pd.DataFrame) -> pd.DataFrame:

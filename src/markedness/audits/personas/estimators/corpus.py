@@ -21,7 +21,7 @@ from markedness.audits.personas.language.contrasts import LogOddsPrior, contrast
 from markedness.audits.personas.language.groups import Group, Grouping
 from markedness.audits.personas.language.word_counts import WordCounts
 from markedness.axes import Axes, groups_in_one_order
-from markedness.records import FeatureTables, Status
+from markedness.records import AuditError, FeatureTables, Status
 from markedness.results import named_contrasts
 from markedness.stats.inference import ALPHA, Floats
 
@@ -236,7 +236,7 @@ class Corpus:
 
     @cached_property
     def published(self) -> PublishedWords:
-        """What the tables comparisons and words hold of this kind."""
+        """What the tables comparisons and words hold of this kind; AuditError where they are of other axes."""
         pairs = [(group.name, reference) for group in self.compared for reference, _ in group.references]
         first = [(group.name, group.references[0][0]) for group in self.compared]
         words, comparisons = (self.features[name] for name in ("words", "comparisons"))
@@ -246,6 +246,11 @@ class Corpus:
                 ["group", "reference"], observed=True
             )
         }
+        if unknown := [name for name, reference in pairs if (name, reference) not in by_pair]:
+            raise AuditError(
+                f"personas: the features have no words of '{unknown[0]}', which personas.axes names: they were made by "
+                "other axes; run clean and featurize again ('dvc repro', or 'markedness run')"
+            )
 
         def column(name: str, keys: list[tuple[str, str]]) -> NDArray[np.float64]:
             values = np.full((len(keys), len(self.counts.words)), np.nan)
