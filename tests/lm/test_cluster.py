@@ -18,6 +18,7 @@ from tests.lm.tiny_models import tiny_gpt2
 
 from markedness import audits, generation
 from markedness import params as params_file
+from markedness.lm import cluster
 from markedness.lm.base import ModelError
 from markedness.lm.ledger import Ledger
 from markedness.records import Prompt, Sampling
@@ -72,6 +73,28 @@ def test_two_workers_write_the_table_of_one_process(study: Any, monkeypatch: pyt
     # nothing is asked, and no Ray started, where the ledger has it all
     again = generation.generate(study, "toy", "two")
     assert again.from_ledger == 30 and not ray.is_initialized()
+
+
+class Dying(cluster.Worker):
+    """A worker that is killed while it loads its model, as for want of memory."""
+
+    def __init__(self, *settings: Any) -> None:
+        os._exit(137)
+
+
+def test_workers_that_die_again_and_again_end_the_run_with_a_sentence(
+    study: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray", reason="skipped: Ray is not installed (pip install 'markedness[cluster]')")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([PACKAGE, str(Path(__file__).parents[2])]))
+    monkeypatch.setattr(cluster, "Worker", Dying)
+    monkeypatch.setattr(cluster, "RESTARTS", 1)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        with pytest.raises(ModelError, match="tiny: a Ray worker failed"):
+            generation.generate(study, "toy", "two")
+    finally:
+        ray.shutdown()
 
 
 def test_a_complete_ledger_needs_no_model(study: Any) -> None:

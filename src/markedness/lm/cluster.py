@@ -32,6 +32,8 @@ BATCHES_AT_ONCE = 1024
 """Batches handed to Ray together: bounds the driver's memory."""
 CPU_SHARE = 0.5
 """What a worker claims of Ray's CPUs: two workers that claim one each leave none for Ray's own tasks on two cores."""
+RESTARTS = 3
+"""How often Ray starts a worker again that died, for want of memory as a rule; its own default is without end."""
 
 _DRAWS = TypeAdapter(list[Draw])
 _ANSWERS = TypeAdapter(list[Completion])
@@ -80,6 +82,8 @@ class ClusterRun(Run):
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=model.config.workers),
             num_cpus=CPU_SHARE,
+            max_restarts=RESTARTS,
+            max_task_retries=RESTARTS,
             **on_device,
         )
         try:
@@ -124,5 +128,6 @@ def _ray() -> Any:
         ray.init(log_to_driver=False, logging_level=logging.WARNING, **here)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False  # ours stands already
+    context.max_consecutive_actor_init_deaths = 0  # of a worker that dies while it loads, after as many restarts
     logging.getLogger("ray.data").setLevel(logging.WARNING)
     return ray
