@@ -75,6 +75,21 @@ def test_a_setting_of_the_model_is_asked_otherwise_and_who_answers_is_not() -> N
     assert str(unlike(plain, sides[1], ("a", "b"))) == ""
 
 
+VALUES = {"unmarked": "a", "values": {"a": {}, "b": {}}}
+NOUNS = {"unmarked": "man", "values": {"man": {"noun": "man"}, "woman": {"noun": "woman"}}}
+
+
+@pytest.mark.parametrize("audit", ["personas", "homogeneity"])
+def test_another_order_of_axes_is_asked_otherwise_where_it_words_persons(audit: str) -> None:
+    one = {"age": VALUES, "race": {**VALUES, "values": {"a": {"label": "A"}, "b": {}}}, "gender": NOUNS}
+    first = asked(audit, {"axes": one})
+    other = asked(audit, {"axes": {name: one[name] for name in ("race", "gender", "age")}})
+    said = f"{audit}.axes word persons in the order age, race in a and race, age in b"
+    assert said in unlike(first, other, ("a", "b")).otherwise
+    noun_first = asked(audit, {"axes": {name: one[name] for name in ("gender", "age", "race")}})
+    assert str(unlike(first, noun_first, ("a", "b"))) == ""  # the noun stands last
+
+
 def test_texts_that_exist_already_were_not_drawn_by_the_params() -> None:
     corpus = CorpusModel.model_validate({"backend": "corpus", "personas": {"path": "texts.csv"}})
     one, other = asked("personas", {}, corpus), asked("personas", {"temperature": 0.2, "stop": ["."]}, corpus)

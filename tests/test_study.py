@@ -19,7 +19,7 @@ from markedness.audits import STAGES
 from markedness.files import StoreError
 from markedness.provenance import flat
 from markedness.reporting.results import read
-from markedness.revisions import Revision, RevisionError
+from markedness.revision import Revision, RevisionError
 from markedness.store import Store
 from markedness.tracked import ModelRun
 from markedness.verdicts import answers, counted

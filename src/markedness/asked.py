@@ -46,6 +46,8 @@ class Asked:
     """What the model's block says of how it is asked."""
     amounts: frozenset[tuple[str, str]]
     """First and last key of each param that a size sets."""
+    worded: tuple[str, ...] = ()
+    """The axes in whose order a person is worded; none for texts that exist already."""
 
     @classmethod
     def of(cls, spec: AuditSpec, generate: Mapping[str, Any], config: ModelConfig | Mapping[str, Any]) -> Asked:
@@ -58,7 +60,8 @@ class Asked:
         settings = {key: value for key, value in block.items() if key not in NOT_ASKED | sources}
         paths = (path for size in spec.sizes.values() for path in _leaves(size))
         amounts = frozenset((path[0], path[-1]) for path in paths if path[-1] not in SAMPLING)
-        return cls(spec.name, generate, settings, amounts)
+        worded = () if isinstance(config, CorpusModel) else tuple(_worded(generate.get("axes")))
+        return cls(spec.name, generate, settings, amounts, worded)
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,12 @@ def unlike(first: Asked, second: Asked, names: tuple[str, str]) -> Unlike:
         amount = entry or (path[0], path[-1]) in first.amounts & second.amounts
         where = ".".join((first.audit, *(() if path[0] == "axes" else ("generate",)), *path))
         (much if amount else how).append(f"{where} is {_shown(a)} in {names[0]}, {_shown(b)} in {names[1]}")
+    orders = [
+        [axis for axis in one.worded if axis in other.worded] for one, other in ((first, second), (second, first))
+    ]
+    if orders[0] != orders[1]:
+        said = " and ".join(f"{', '.join(order)} in {name}" for order, name in zip(orders, names, strict=True))
+        how.append(f"{first.audit}.axes word persons in the order {said}")
     for path, a, b in _differing(*_of_both(first.settings, second.settings)):
         how.append(f"{'.'.join(path)} of the model is {_shown(a)} in {names[0]}, {_shown(b)} in {names[1]}")
     return Unlike(
@@ -115,6 +124,22 @@ def _differing(one: object, other: object, path: tuple[str, ...] = ()) -> Iterat
             yield from _differing(one.get(key, _NONE), other.get(key, _NONE), (*path, str(key)))
     elif one != other:
         yield path, one, other
+
+
+def _worded(axes: object) -> list[str]:
+    """The axes in the order of params, without the one whose noun is last in any order."""
+    if not isinstance(axes, Mapping):
+        return []
+    values = {name: list(axis["values"].values()) for name, axis in axes.items() if _has_values(axis)}
+    nouns = [name for name, of_axis in values.items() if any(value.get("noun") for value in of_axis)]
+    last = nouns if len(nouns) == 1 and all(value.get("noun") for value in values[nouns[0]]) else []
+    return [name for name in values if name not in last]
+
+
+def _has_values(axis: object) -> bool:
+    """Whether this is an axis with words, as a block that this version has filled holds it."""
+    values = axis.get("values") if isinstance(axis, Mapping) else None
+    return isinstance(values, Mapping) and all(isinstance(value, Mapping) for value in values.values())
 
 
 def _leaves(block: Mapping[str, object], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

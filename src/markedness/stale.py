@@ -126,8 +126,8 @@ def _changed_since_run(params: Params, audit: str, model: str) -> str | None:
     if not isinstance(made, dict) or made.get(SCORES) != scores_digest(params.root, audit, model):
         return None
     differ = [name for name, digest in inputs(params, audit, model).items() if made.get(name) != digest]
-    there = _made(params.root, audit, model).items()
-    differ += [name for name, digest in there if made.get(name) not in (None, digest)]
+    here = _made(params.root, audit, model)
+    differ += [name for name, digest in here.items() if made.get(name) not in (None, digest)]
     return f"{', '.join(differ)} since 'markedness run'" if differ else ""
 
 
@@ -188,8 +188,7 @@ def _of_files(places: Iterable[Path]) -> str:
 
 
 def _by_dvc(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    targets = {f"evaluate@{'-'.join(one)}": one for one in sorted(known)}
-    if not targets:
+    if not (targets := {f"evaluate@{'-'.join(one)}": one for one in sorted(known)}):
         return {}
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
@@ -279,10 +278,11 @@ def _changed(entries: Collection[Any]) -> Iterator[str]:
             yield entry
             continue
         for changes in entry.values():
-            yield from _differing(changes)
+            yield from differing(changes)
 
 
-def _differing(changes: Mapping[str, Any]) -> Iterator[str]:
+def differing(changes: Mapping[str, Any]) -> Iterator[str]:
+    """What a dependency is otherwise than when its stage ran, from its status in DVC."""
     for name, said in changes.items():
         if isinstance(said, Mapping):
             yield from (f"{name} {key}" for key, how in said.items() if how == STALE)

@@ -407,6 +407,28 @@ def test_a_revision_whose_params_cannot_be_read_is_said_and_others_are_compared(
     assert gated(folder, {"baseline": "main", "models": ["v2"]}).status == 0
 
 
+def test_a_revision_whose_params_were_committed_without_a_run_is_not_compared(folder: Path) -> None:
+    made_by = {"params": ["${item.audit}.clean", "${item.audit}.evaluate"], "cmd": "true ${item}"}
+    stages = {"clean": {"matrix": {"audit": "${audits}", "model": "${run}"}, **made_by}}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}), encoding="utf-8")
+    own = {**CONTENT["homogeneity"], "clean": {"refusal_words": ["no"]}}
+    write(folder, None, homogeneity=own)
+    git(folder, "init", "--initial-branch", "main")
+    for command in (["init"], ["add", "data/features/homogeneity/v2"], ["repro"]):
+        subprocess.run([sys.executable, "-m", "dvc", *command, "-q"], cwd=folder, check=True, capture_output=True)
+    git(folder, "add", "data/features/homogeneity/v2.dvc", "dvc.yaml", "dvc.lock", "params.yaml", ".dvc")
+    git(folder, "commit", "-m", "a run")
+    block = {"baseline": "main", "models": ["v2"]}
+    assert gated(folder, block, homogeneity=own).status == 0
+    write(folder, None, homogeneity={**own, "clean": {"refusal_words": ["tea"]}})
+    git(folder, "commit", "-a", "-m", "params alone")
+    made = gated(folder, block, homogeneity=own)
+    why = "of v2 at 'main' are older than params, data or code there (clean@homogeneity-v2: params.yaml homogeneity."
+    assert made.status == 3 and made.decisions and all(why in one.reason for one in made.decisions)
+    table = revisions.compare(params.load(folder / "params.yaml"), "main", "main~1", say=lambda _: None)
+    assert table["note"].str.contains(why, regex=False).all() and table["difference"].isna().all()
+
+
 def test_a_revision_with_other_stimuli_or_other_code_is_not_compared(folder: Path) -> None:
     own, code = folder / "data" / "stimuli" / "homogeneity", folder / "markedness.yaml"
     own.mkdir(parents=True)

@@ -20,7 +20,8 @@ from markedness.param_blocks import GateParams
 from markedness.params import Params, ParamsError
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import Score, VerdictKind, verdict
-from markedness.revisions import Revision, RevisionError, asked_of, measured_otherwise
+from markedness.revision import Revision, RevisionError
+from markedness.revisions import asked_of, measured_otherwise
 from markedness.stale import of_unknown_params, older, stale
 from markedness.store import Store
 from markedness.study import asked_now, comparison, features_or_reason
@@ -205,7 +206,8 @@ def _baseline(
         found = revision.features(audit, model)
         if found is None:
             return Unsupported(f"{name} has no features of {model}: run 'dvc fetch' or 'dvc pull', see 'dvc exp show'")
-        if why := otherwise(audit) or asked(audit, model)[1]:
+        of_now = revision.older(audits.spec(audit), params.path.name, model)
+        if why := of_now or otherwise(audit) or asked(audit, model)[1]:
             return Unsupported(why)
         return found if isinstance(found, Unsupported) else found.tables
 

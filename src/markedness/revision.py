@@ -1,0 +1,227 @@
+"""The files of another git revision or DVC experiment, and how what it holds was made."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from hashlib import md5, sha256
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from markedness.asked import Asked
+from markedness.audits.base import AuditSpec
+from markedness.lm.backends import backend
+from markedness.plugins import SpecError
+from markedness.records import AuditError, Features, Strict, Unsupported
+from markedness.sizes import filled, sized
+from markedness.stale import differing
+from markedness.store import Store, features_of
+
+CODE = "markedness.yaml"
+"""Of a study that was made by init: a hash of the code of each stage."""
+MEASURING = ("clean", "featurize")
+"""Stages whose params say how features were made."""
+
+
+class RevisionError(AuditError):
+    """A revision that does not exist, or a study that is not under DVC."""
+
+
+class Revision:
+    """The files of one revision, read through DVC: from git, or from the cache and remotes."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.root = root
+        self.name = name
+        self._folder = Path()
+        self._commit = ""
+
+    @cached_property
+    def _files(self) -> Any:
+        from dvc.api import DVCFileSystem
+        from dvc.exceptions import DvcException
+        from dvc.repo import Repo
+        from dvc.scm import resolve_rev
+        from scmrepo.exceptions import SCMError
+
+        try:
+            with Repo(str(self.root)) as repo:
+                revision = None if self.name == "workspace" else resolve_rev(repo.scm, self.name)
+                self._commit = str(revision or "")
+                self._folder = self.root.resolve().relative_to(Path(repo.root_dir).resolve())
+                return DVCFileSystem(repo.root_dir, rev=revision)
+        except (DvcException, SCMError) as error:
+            raise RevisionError(
+                f"'{self.name}' is neither a git revision nor a DVC experiment of this study; see 'git log' and "
+                "'dvc exp show'"
+            ) from error
+
+    @property
+    def label(self) -> str:
+        """The name with the commit that it stands for, "main (1a2b3c4)"; RevisionError where there is none."""
+        _ = self._files
+        short = self._commit[:7]
+        return self.name if not short or self._commit.startswith(self.name) else f"{self.name} ({short})"
+
+    def metrics(self, audit: str, model: str) -> dict[str, float] | None:
+        """metrics.json; None where the revision has none."""
+        content = self._read((Store(Path()).results(audit, model) / "metrics.json").as_posix())
+        if content is None:
+            return None
+        try:
+            return {key: math.nan if value is None else float(value) for key, value in json.loads(content).items()}
+        except (ValueError, TypeError, AttributeError) as error:
+            place = f"metrics.json of {audit} {model} at '{self.name}'"
+            raise RevisionError(
+                f"{place} is no mapping of names to numbers; the results of that revision are damaged"
+            ) from error
+
+    def features(self, audit: str, model: str) -> Features | Unsupported | None:
+        """The features; None where the revision or the cache has none."""
+        folder = Store(Path()).features_path(audit, model).as_posix()
+        names = self._list(folder)
+        files = {name: content for name in names if (content := self._read(f"{folder}/{name}")) is not None}
+        return features_of(files, f"{self.name}: {folder}") if names and len(files) == len(names) else None
+
+    def section(self, file: str, *path: str) -> dict[str, Any]:
+        """A mapping in a YAML file, by its path; {} where a key of the path is left out or null.
+
+        Raises
+        ------
+        RevisionError
+            Where the file, or what stands at a key of the path, is something else, or the revision has no such params.
+        """
+        content = self._parsed(file)
+        for depth, key in enumerate(path, start=1):
+            content = {} if content.get(key) is None else content[key]
+            if not isinstance(content, dict):
+                place = f"{'.'.join(path[:depth])} of {file} at '{self.name}'"
+                raise RevisionError(f"{place} is no mapping, so that what was made with it cannot be compared")
+        return content
+
+    def _parsed(self, file: str) -> dict[str, Any]:
+        held = self._read(file)
+        if held is None and file != CODE:  # which only a study that was made by init has
+            raise RevisionError(f"'{self.name}' has no {file}, so that it is not known how its models were asked")
+        try:
+            content = yaml.safe_load(held or b"{}")
+        except (yaml.YAMLError, ValueError):  # ValueError: a date that no calendar has
+            content = None
+        if not isinstance(content, dict):
+            raise RevisionError(
+                f"{file} of '{self.name}' is no mapping in YAML, so that nothing can be compared with it"
+            )
+        return content
+
+    def stimuli(self, audit: str) -> dict[str, str]:
+        """File of data/stimuli/<audit> -> digest of its content; empty where the study has none of its own."""
+        folder = Store(Path()).stimuli_folder(audit).as_posix()
+        place = (self._folder / folder).as_posix()
+        try:
+            paths = sorted(str(path) for path in self._files.find(place))
+            return {path.removeprefix(f"{place}/"): sha256(self._files.read_bytes(path)).hexdigest() for path in paths}
+        except OSError:
+            return {}
+
+    def asked(self, spec: AuditSpec, file: str, model: str) -> Asked:
+        """What a model was asked, by the params file of the revision; as it stands where another version wrote it.
+
+        RevisionError where that file cannot be read; see `section`.
+        """
+        kind, generate = spec.params("generate"), self._generate(spec, file)
+        config = self.section(file, "models", model)
+        if own := self.section(file, "models", model, "generate", spec.name):
+            generate = filled_as_known(kind, filled(own, generate, kind))
+        try:
+            return Asked.of(spec, generate, backend(str(config.get("backend"))).config.model_validate(config))
+        except (ValidationError, SpecError):
+            return Asked.of(spec, generate, config)
+
+    def digest(self, audit: str, model: str) -> str:
+        """Of the files of the features, whatever the revision is called; of nothing where there are none."""
+        folder, found = Store(Path()).features_path(audit, model).as_posix(), sha256()
+        for name in sorted(self._list(folder)):
+            found.update(sha256(self._read(f"{folder}/{name}") or b"").digest())
+        return found.hexdigest()
+
+    @cached_property
+    def _stages(self) -> dict[str, Any]:
+        """The stages of the study by name, as its dvc.yaml and dvc.lock have them."""
+        from dvc.exceptions import DvcException
+        from dvc.repo import Repo
+        from dvc.stage import PipelineStage
+
+        _ = self._files
+        file = (self._folder / "dvc.yaml").as_posix()
+        try:
+            stages = Repo(str(self.root), rev=self._commit or None).index.stages
+        except DvcException:  # whose files are read all the same
+            return {}
+        named = (stage for stage in stages if isinstance(stage, PipelineStage) and stage.path_in_repo == file)
+        return {stage.name: stage for stage in named}
+
+    def older(self, spec: AuditSpec, file: str, model: str) -> str:
+        """Why the features of a model are not those of what else the revision holds; "" where they are.
+
+        Params, stimuli or code may be committed without what a run makes of them: dvc.lock has those of the run.
+        """
+        found = []
+        for name in (f"{stage}@{spec.name}-{model}" for stage in ("generate", *MEASURING)):
+            stage = self._stages.get(name)
+            for dep in stage.deps if stage is not None else ():
+                found += [f"{name}: {what}" for what in differing(dep.status())]
+                settled = self._read(dep.def_path) if dep.def_path == self._settings(spec) else None
+                if settled is not None and dep.hash_info.value != md5(settled, usedforsecurity=False).hexdigest():
+                    found.append(f"{name}: {dep.def_path}")
+        if not found:
+            return ""
+        return (
+            f"the results of {model} at '{self.name}' are older than params, data or code there ({found[0]}); commit "
+            "what 'dvc repro' makes of them, dvc.lock included"
+        )
+
+    def _settings(self, spec: AuditSpec) -> str:
+        """The file, made by DVC, of what an audit asks once its size has filled in what the params leave out."""
+        return (Store(Path()).settings() / f"{spec.name}.yaml").as_posix()
+
+    def _generate(self, spec: AuditSpec, file: str) -> dict[str, Any]:
+        """The filled generate block as the run read it; as the params have it where that is not to be had."""
+        kind, held = spec.params("generate"), self._read(self._settings(spec))
+        settled = yaml.safe_load(held) if held is not None else None
+        if isinstance(settled, dict) and isinstance(settled.get("generate"), dict):
+            return filled_as_known(kind, settled["generate"])
+        audit = {**self.section(file, spec.name), "generate": self.section(file, spec.name, "generate")}
+        block, _, _ = sized(spec.name, audit, self.section(file).get("size"), spec)
+        axes = {"axes": block["axes"]} if block.get("axes") and "axes" in kind.model_fields else {}
+        return filled_as_known(kind, {**block["generate"], **axes})
+
+    def _list(self, folder: str) -> list[str]:
+        files = self._files
+        try:
+            return [Path(path).name for path in files.ls((self._folder / folder).as_posix(), detail=False)]
+        except OSError:  # not in this revision
+            return []
+
+    def _read(self, path: str) -> bytes | None:
+        files = self._files
+        try:
+            return bytes(files.read_bytes((self._folder / path).as_posix()))
+        except OSError:  # not in this revision, or not in the cache
+            return None
+
+
+def filled_as_known(kind: type[Strict], block: Mapping[str, Any]) -> dict[str, Any]:
+    """The params of a stage with their defaults; as they stand where another version wrote them."""
+    try:
+        return kind.model_validate(block).model_dump(mode="json")
+    except ValidationError as error:
+        unknown = {str(one["loc"][0]) for one in error.errors() if one["type"] == "extra_forbidden" and one["loc"]}
+    if not unknown:
+        return dict(block)
+    known = {key: value for key, value in block.items() if key not in unknown}
+    return filled_as_known(kind, known) | {key: block[key] for key in unknown & block.keys()}
