@@ -109,12 +109,12 @@ def _collisions(axes: Axes) -> Iterator[str]:
     values = [composed(value) for axis in axes.values() for value in axis.values]
     if len(set(values)) == len(values) and not any(" " in value for value in values):
         return
-    seen: dict[str, tuple[str | None, ...]] = {}
+    seen: dict[tuple[int, str], tuple[str | None, ...]] = {}
     crossed = product(*((None, *axis.values) for axis in axes.values()))
     for group in islice(crossed, MOST_GROUPS):
         written = group_name(dict(zip(axes, group, strict=True)), axes)
-        for name in map(composed, dict.fromkeys((written, " ".join(filter(None, group))))):  # see groups_in_one_order
-            other = seen.setdefault(name, group)
+        for order, name in enumerate((composed(written), composed(" ".join(filter(None, group))))):
+            other = seen.setdefault((order, name), group)  # the second: groups_in_one_order
             if name and other != group:
                 yield (
                     f"the groups {_described(other, axes)} and {_described(group, axes)} both have the name '{name}'; "

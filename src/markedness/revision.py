@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from hashlib import md5, sha256
 from pathlib import Path
@@ -53,8 +54,9 @@ class Revision:
             with Repo(str(self.root)) as repo:
                 revision = None if self.name == "workspace" else resolve_rev(repo.scm, self.name)
                 self._commit = str(revision or "")
-                self._folder = self.root.resolve().relative_to(Path(repo.root_dir).resolve())
-                return DVCFileSystem(repo.root_dir, rev=revision)
+                base = repo.scm.root_dir if revision else repo.root_dir  # a study may be a folder of a repository
+                self._folder = self.root.resolve().relative_to(Path(base).resolve())
+                return DVCFileSystem(repo.root_dir, rev=revision, subrepos=base != repo.root_dir)
         except (DvcException, SCMError) as error:
             raise RevisionError(
                 f"'{self.name}' is neither a git revision nor a DVC experiment of this study; see 'git log' and "
@@ -149,41 +151,47 @@ class Revision:
             found.update(sha256(self._read(f"{folder}/{name}") or b"").digest())
         return found.hexdigest()
 
-    @cached_property
-    def _stages(self) -> dict[str, Any]:
-        """The stages of the study by name, as its dvc.yaml and dvc.lock have them."""
-        from dvc.exceptions import DvcException
+    @contextmanager
+    def _stages(self) -> Iterator[dict[str, Any]]:
+        """The stages of the study by name, as its dvc.yaml and dvc.lock have them; they hang on this revision."""
         from dvc.repo import Repo
+        from dvc.repo.brancher import switch
         from dvc.stage import PipelineStage
 
         _ = self._files
-        file = (self._folder / "dvc.yaml").as_posix()
-        try:
-            stages = Repo(str(self.root), rev=self._commit or None).index.stages
-        except DvcException:  # whose files are read all the same
-            return {}
-        named = (stage for stage in stages if isinstance(stage, PipelineStage) and stage.path_in_repo == file)
-        return {stage.name: stage for stage in named}
+        with Repo(str(self.root)) as repo, switch(repo, self._commit):
+            file = (self.root.resolve().relative_to(Path(repo.scm.root_dir).resolve()) / "dvc.yaml").as_posix()
+            named = (stage for stage in repo.index.stages if isinstance(stage, PipelineStage))
+            yield {stage.name: stage for stage in named if Path(stage.path).relative_to("/").as_posix() == file}
 
     def older(self, spec: AuditSpec, file: str, model: str) -> str:
         """Why the features of a model are not those of what else the revision holds; "" where they are.
 
         Params, stimuli or code may be committed without what a run makes of them: dvc.lock has those of the run.
         """
+        from dvc.exceptions import DvcException
+
         found = []
-        for name in (f"{stage}@{spec.name}-{model}" for stage in ("generate", *MEASURING)):
-            stage = self._stages.get(name)
-            for dep in stage.deps if stage is not None else ():
-                found += [f"{name}: {what}" for what in differing(dep.status())]
-                settled = self._read(dep.def_path) if dep.def_path == self._settings(spec) else None
-                if settled is not None and dep.hash_info.value != md5(settled, usedforsecurity=False).hexdigest():
-                    found.append(f"{name}: {dep.def_path}")
+        try:
+            with self._stages() as stages:
+                for name in (f"{stage}@{spec.name}-{model}" for stage in ("generate", *MEASURING)):
+                    dependencies = stages[name].deps if name in stages else ()
+                    found += [f"{name}: {what}" for dep in dependencies for what in self._differing(spec, dep)]
+        except DvcException:  # a dvc.yaml or dvc.lock that DVC cannot read
+            return ""
         if not found:
             return ""
         return (
             f"the results of {model} at '{self.name}' are older than params, data or code there ({found[0]}); commit "
             "what 'dvc repro' makes of them, dvc.lock included"
         )
+
+    def _differing(self, spec: AuditSpec, dependency: Any) -> Iterator[str]:
+        """What a dependency is otherwise than when its stage ran."""
+        yield from differing(dependency.status())
+        settled = self._read(dependency.def_path) if dependency.def_path == self._settings(spec) else None
+        if settled is not None and dependency.hash_info.value != md5(settled, usedforsecurity=False).hexdigest():
+            yield dependency.def_path  # git does not have it
 
     def _settings(self, spec: AuditSpec) -> str:
         """The file, made by DVC, of what an audit asks once its size has filled in what the params leave out."""

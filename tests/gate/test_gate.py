@@ -407,14 +407,16 @@ def test_a_revision_whose_params_cannot_be_read_is_said_and_others_are_compared(
     assert gated(folder, {"baseline": "main", "models": ["v2"]}).status == 0
 
 
-def test_a_revision_whose_params_were_committed_without_a_run_is_not_compared(folder: Path) -> None:
+@pytest.mark.parametrize("repository", ["study", "above"])
+def test_a_revision_whose_params_were_committed_without_a_run_is_not_compared(folder: Path, repository: str) -> None:
     made_by = {"params": ["${item.audit}.clean", "${item.audit}.evaluate"], "cmd": "true ${item}"}
     stages = {"clean": {"matrix": {"audit": "${audits}", "model": "${run}"}, **made_by}}
     (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}), encoding="utf-8")
     own = {**CONTENT["homogeneity"], "clean": {"refusal_words": ["no"]}}
     write(folder, None, homogeneity=own)
-    git(folder, "init", "--initial-branch", "main")
-    for command in (["init"], ["add", "data/features/homogeneity/v2"], ["repro"]):
+    git(folder if repository == "study" else folder.parent, "init", "--initial-branch", "main")
+    init = ["init"] if repository == "study" else ["init", "--subdir"]
+    for command in (init, ["add", "data/features/homogeneity/v2"], ["repro"]):
         subprocess.run([sys.executable, "-m", "dvc", *command, "-q"], cwd=folder, check=True, capture_output=True)
     git(folder, "add", "data/features/homogeneity/v2.dvc", "dvc.yaml", "dvc.lock", "params.yaml", ".dvc")
     git(folder, "commit", "-m", "a run")
