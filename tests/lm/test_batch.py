@@ -210,6 +210,19 @@ def test_batch_endpoint_that_answers_nonsense_ends_with_a_sentence(tmp_path: Pat
             run(toy_study.study(tmp_path, server.url, ["one"], **BATCH))
 
 
+def test_batch_endpoint_whose_id_holds_the_key_is_refused_and_the_key_is_kept_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "k3yzq8w1v7t5r9p2m4n6b0c8x1"
+    monkeypatch.setenv("MY_KEY", key)
+    with Server() as server:
+        server.batch_answer = b'{"id": "batch_%s", "status": "in_progress"}' % key.encode()
+        with pytest.raises(ModelError, match="an id holds the key") as caught:
+            run(toy_study.study(tmp_path, server.url, ["one"], **BATCH, api_key_env="MY_KEY"))
+    assert key not in str(caught.value)
+    assert not any(key.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
 @pytest.mark.parametrize("step", ["before upload", "before making", "before the id is written", "while waiting"])
 def test_batch_killed_at_any_step_pays_for_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str

@@ -27,6 +27,8 @@ from markedness.lm.endpoint import Endpoint, retry_after
 from markedness.lm.plan import Counts
 
 KEY = "sk-planted-0123456789"
+RANDOM = "k3yzq8w1v7t5r9p2m4n6b0c8x1"
+"""A key of no known form."""
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +64,22 @@ def test_generate_redirect_is_not_followed_and_names_the_host(tmp_path: Path, fa
     reason = table["error"].iloc[0]
     assert f"redirects to 127.0.0.1:{elsewhere.port}, and redirects are not followed" in reason
     assert "planted" not in reason + said
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [(f"http://{RANDOM}.example", "redirects to [key].example"), ("//[::1", "redirects to a place that is no URL")],
+)
+def test_generate_redirect_to_the_key_or_to_no_url_is_a_failure_without_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, shown: str
+) -> None:
+    monkeypatch.setenv("MY_KEY", RANDOM)
+    with Server() as server:
+        server.redirect_to = place
+        params = toy_study.study(tmp_path, server.url, ["fault:redirect-307", "answered"], api_key_env="MY_KEY")
+        table, counts, said = run(params)
+    assert counts.failed == 1 and shown in table["error"].iloc[0]
+    assert RANDOM not in "".join(table["error"].dropna()) + said
 
 
 # ---------------------------------------------------------------- the test request

@@ -20,7 +20,7 @@ import orjson
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
 from markedness.lm.batch_answers import Batch, Batches, File, read_as
 from markedness.lm.openai_api import OpenAIServer
-from markedness.lm.redaction import LARGEST_ANSWER
+from markedness.lm.redaction import LARGEST_ANSWER, is_random
 from markedness.lm.run import Run
 from markedness.records import Completion
 
@@ -128,7 +128,7 @@ class BatchRun(Run):
     async def _upload(self, upload: tuple[str, bytes, str]) -> str:
         """The id of the file."""
         raw = await self.server.endpoint.client.files.with_raw_response.create(file=upload, purpose="batch")
-        return read_as(File, raw.content).id
+        return self._named(read_as(File, raw.content).id)
 
     async def _make(self, name: str, file: str) -> str:
         """Make the batch and return its id; one that was made although its answer got lost is found by its name."""
@@ -141,7 +141,14 @@ class BatchRun(Run):
             completion_window="24h",
             metadata={"markedness": name},
         )
-        return read_as(Batch, raw.content).id
+        return self._named(read_as(Batch, raw.content).id)
+
+    def _named(self, identity: str) -> str:
+        """An id that the endpoint gave, which is kept and shown; RequestFailed where it holds the key."""
+        key = self.server.endpoint.key
+        if key and is_random(key) and key.casefold() in identity.casefold():
+            raise RequestFailed("its answer cannot be read (an id holds the key)")
+        return identity
 
     def _files(self, keys: Iterable[str]) -> Iterator[tuple[bytes, list[str]]]:
         """Files of requests within the endpoint's limits and the budget, and the keys in each."""
@@ -194,7 +201,7 @@ class BatchRun(Run):
             page = read_as(Batches, raw.content)
             for batch in page.data:
                 if (batch.metadata or {}).get("markedness") == name:
-                    return batch.id
+                    return self._named(batch.id)
             if not page.has_more or not page.data:
                 break
             after = page.data[-1].id

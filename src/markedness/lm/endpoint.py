@@ -154,6 +154,9 @@ class Endpoint:
                 reason += f"; {variable} is set, so the proxy that it names was asked: look there, too"
             reason = self.redaction.error(f"{self.url}: {reason}")
             raise RetryLater(reason, overloaded=cause == "late", cause=cause) from None
+        except RequestFailed as failed:  # of the transport, which knows no key
+            failed.args = (self.redaction.error(str(failed)),)
+            raise
         except (openai.APIError, *_UNREADABLE) as error:  # the package's own reading of a body or header
             reason = self.redaction.error(f"the answer of {self.url} cannot be read: {error}")
             raise RequestFailed(reason, cause="unreadable") from None

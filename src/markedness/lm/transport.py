@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from aiohttp import ClientSession, TCPConnector
-from httpx2 import AsyncClient, ByteStream, Request, Response
+from httpx2 import AsyncClient, ByteStream, InvalidURL, Request, Response
 from openai import DefaultAioHttpClient
 
 from markedness.credentials import hide
@@ -155,7 +155,7 @@ def _redirected(response: Response) -> str:
     try:
         there = here.join(place)
         host = there.netloc.decode("ascii", "replace").split("@")[-1] or "another path"
-    except ValueError:
+    except (ValueError, InvalidURL):
         host = "a place that is no URL"
     return (
         f"HTTP {response.status_code}: {here.host} redirects to {hide(host)[:100]}, and redirects are not followed; "
