@@ -177,8 +177,14 @@ class Revision:
                 for name in (f"{stage}@{spec.name}-{model}" for stage in ("generate", *MEASURING)):
                     dependencies = stages[name].deps if name in stages else ()
                     found += [f"{name}: {what}" for dep in dependencies for what in self._differing(spec, dep)]
+                if not found and not self._settled_as_now(stages, spec, file):
+                    found = [f"{file} {spec.name}"]
+        except RevisionError as error:
+            return str(error)
         except DvcException:  # a dvc.yaml or dvc.lock that DVC cannot read
-            return ""
+            return (
+                f"dvc.lock or dvc.yaml of '{self.name}' cannot be read, so that it is not known what its results are of"
+            )
         if not found:
             return ""
         return (
@@ -197,30 +203,67 @@ class Revision:
         """The file, made by DVC, of what an audit asks once its size has filled in what the params leave out."""
         return (Store(Path()).settings() / f"{spec.name}.yaml").as_posix()
 
+    def _settled(self, spec: AuditSpec) -> dict[str, Any]:
+        """What the settings hold; {} where they are not to be had."""
+        held = self._read(self._settings(spec))
+        settled = yaml.safe_load(held) if held is not None else None
+        return settled if isinstance(settled, dict) and isinstance(settled.get("generate"), dict) else {}
+
+    def _settled_as_now(self, stages: Mapping[str, Any], spec: AuditSpec, file: str) -> bool:
+        """Whether the settings are those of the params, which hold sizes, languages and judges outside of any stage."""
+        edited = "settings" in stages and any(
+            dep.def_path == file and any(differing(dep.status())) for dep in stages["settings"].deps
+        )
+        if not edited or not (settled := self._settled(spec)):
+            return True
+        language = self.section(file, spec.name).get("language") or "en"
+        judges = {name: _config(self.section(file, "models", name)) for name in settled.get("judges") or {}}
+        return (
+            settled.get("language") == language
+            and (settled.get("judges") or {}) == judges
+            and filled_as_known(spec.params("generate"), settled["generate"]) == self._of_params(spec, file)
+        )
+
     def _generate(self, spec: AuditSpec, file: str) -> dict[str, Any]:
         """The filled generate block as the run read it; as the params have it where that is not to be had."""
-        kind, held = spec.params("generate"), self._read(self._settings(spec))
-        settled = yaml.safe_load(held) if held is not None else None
-        if isinstance(settled, dict) and isinstance(settled.get("generate"), dict):
-            return filled_as_known(kind, settled["generate"])
+        if settled := self._settled(spec):
+            return filled_as_known(spec.params("generate"), settled["generate"])
+        return self._of_params(spec, file)
+
+    def _of_params(self, spec: AuditSpec, file: str) -> dict[str, Any]:
+        """The generate block of the params, with what its size sets and the axes."""
+        kind = spec.params("generate")
         audit = {**self.section(file, spec.name), "generate": self.section(file, spec.name, "generate")}
         block, _, _ = sized(spec.name, audit, self.section(file).get("size"), spec)
         axes = {"axes": block["axes"]} if block.get("axes") and "axes" in kind.model_fields else {}
         return filled_as_known(kind, {**block["generate"], **axes})
 
     def _list(self, folder: str) -> list[str]:
+        from dvc.exceptions import DvcException
+
         files = self._files
         try:
             return [Path(path).name for path in files.ls((self._folder / folder).as_posix(), detail=False)]
-        except OSError:  # not in this revision
+        except (OSError, DvcException):  # not in this revision; or its dvc.lock cannot be read
             return []
 
     def _read(self, path: str) -> bytes | None:
+        from dvc.exceptions import DvcException
+
         files = self._files
         try:
             return bytes(files.read_bytes((self._folder / path).as_posix()))
-        except OSError:  # not in this revision, or not in the cache
+        except (OSError, DvcException):  # not in this revision, or not in the cache
             return None
+
+
+def _config(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's block with its defaults; as it stands where another version wrote it."""
+    try:
+        made: dict[str, Any] = backend(str(block.get("backend"))).config.model_validate(block).model_dump(mode="json")
+    except (ValidationError, SpecError):
+        return dict(block)
+    return made
 
 
 def filled_as_known(kind: type[Strict], block: Mapping[str, Any]) -> dict[str, Any]:

@@ -431,6 +431,32 @@ def test_a_revision_whose_params_were_committed_without_a_run_is_not_compared(fo
     assert table["note"].str.contains(why, regex=False).all() and table["difference"].isna().all()
 
 
+@pytest.mark.parametrize(("key", "value"), [("size", "paper"), ("language", "de")])
+def test_a_revision_whose_size_or_language_was_committed_without_a_run_is_not_compared(
+    folder: Path, key: str, value: str
+) -> None:
+    stages = {"settings": {"cmd": "true", "deps": ["params.yaml"]}}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}), encoding="utf-8")
+    own = {**CONTENT["homogeneity"], "generate": {"cues": ["sports", "music"], "samples": 4}}
+    loaded = write(folder, None, homogeneity=own)
+    settings = folder / "data" / "settings" / "homogeneity.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_bytes(pipeline.settings(loaded, "homogeneity"))
+    git(folder, "init", "--initial-branch", "main")
+    for command in (["init"], ["add", "data/features/homogeneity/v2"], ["repro"]):
+        subprocess.run([sys.executable, "-m", "dvc", *command, "-q"], cwd=folder, check=True, capture_output=True)
+    made = ["data/features/homogeneity/v2.dvc", "data/settings", "dvc.yaml", "dvc.lock", "params.yaml", ".dvc"]
+    git(folder, "add", *made)
+    git(folder, "commit", "-m", "a run")
+    block = {"baseline": "main", "models": ["v2"]}
+    assert gated(folder, block, homogeneity=own).status == 0
+    write(folder, None, homogeneity={**own, key: value})
+    git(folder, "commit", "-a", "-m", "params alone")
+    found = gated(folder, block, homogeneity=own)
+    why = "the results of v2 at 'main' are older than params, data or code there (params.yaml homogeneity)"
+    assert found.status == 3 and found.decisions and all(why in one.reason for one in found.decisions)
+
+
 def test_a_revision_with_other_stimuli_or_other_code_is_not_compared(folder: Path) -> None:
     own, code = folder / "data" / "stimuli" / "homogeneity", folder / "markedness.yaml"
     own.mkdir(parents=True)

@@ -66,7 +66,9 @@ def test_authors_whose_ids_begin_with_a_hash_are_authors_as_any_others() -> None
     rng = np.random.default_rng(4)
     refusal = "I'm sorry, but I cannot help with that."
     of = [(race, author) for race in ("White", "Black") for author in range(8) for _ in range(4)]
-    table = generations((race, "man", refusal if author < (1 if race == "White" else 4) else said(rng)) for race, author in of)
+    table = generations(
+        (race, "man", refusal if author < (1 if race == "White" else 4) else said(rng)) for race, author in of
+    )
     found = [scored(table.assign(cluster=[f"{mark}{race}{author}" for race, author in of])) for mark in ("", "#")]
     assert found[0]["refusals.difference"].p < 1
     for key, score in found[0].items():

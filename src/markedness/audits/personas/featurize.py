@@ -191,7 +191,7 @@ def _clusters(table: pd.DataFrame, answers: pd.Series[str]) -> pd.Series[str]:
     keys = prompt.mask(moved.astype(bool), "") + "\n" + plain.fillna("")
     hashed = ["#" + hashlib.blake2b(key.encode(), digest_size=8).hexdigest() for key in keys]
     hashed = [key if there else "" for key, there in zip(hashed, plain.notna(), strict=True)]
-    given = table["cluster"].astype("string").fillna("")
+    given = table["cluster"].astype("string").fillna("").str.strip()
     given = given.mask(given.str.startswith("#"), " " + given)  # the corpus's own "#12" is no hash of a text
     return given.where(given.ne(""), pd.Series(hashed, index=table.index, dtype="string")).astype("str")
 
