@@ -25,6 +25,7 @@ from markedness.store import Store, features_of
 
 CODE = "markedness.yaml"
 """Of a study that was made by init: a hash of the code of each stage."""
+OWN = (Store(Path()).corpora() / "own").as_posix()
 MEASURING = ("clean", "featurize")
 """Stages whose params say how features were made."""
 
@@ -193,11 +194,19 @@ class Revision:
         )
 
     def _differing(self, spec: AuditSpec, dependency: Any) -> Iterator[str]:
-        """What a dependency is otherwise than when its stage ran."""
+        """What a dependency is otherwise than when its stage ran; of texts of one's own only where git has them all."""
+        if dependency.def_path == OWN and self._in_part(OWN):
+            return
         yield from differing(dependency.status())
         settled = self._read(dependency.def_path) if dependency.def_path == self._settings(spec) else None
         if settled is not None and dependency.hash_info.value != md5(settled, usedforsecurity=False).hexdigest():
             yield dependency.def_path  # git does not have it
+
+    def _in_part(self, folder: str) -> bool:
+        """Whether the folder is here with files that the revision does not have."""
+        here = {path.relative_to(self.root / folder).as_posix() for path in (self.root / folder).rglob("*")}
+        there = f"{(self._folder / folder).as_posix()}/"
+        return bool(here - {str(path).removeprefix(there) for path in self._files.find(there, withdirs=True)})
 
     def _settings(self, spec: AuditSpec) -> str:
         """The file, made by DVC, of what an audit asks once its size has filled in what the params leave out."""
