@@ -26,6 +26,7 @@ from markedness.store import Store, features_of
 CODE = "markedness.yaml"
 """Of a study that was made by init: a hash of the code of each stage."""
 OWN = (Store(Path()).corpora() / "own").as_posix()
+"""Texts of one's own, of which git may have some, all or none."""
 MEASURING = ("clean", "featurize")
 """Stages whose params say how features were made."""
 
@@ -132,7 +133,9 @@ class Revision:
             return {}
 
     def asked(self, spec: AuditSpec, file: str, model: str) -> Asked:
-        """What a model was asked, by the params file of the revision; as it stands where another version wrote it.
+        """What a model was asked, by the settings that the run read and the params; see `_generate`.
+
+        As they stand where another version wrote them.
 
         RevisionError where that file cannot be read; see `section`.
         """
@@ -213,10 +216,9 @@ class Revision:
         return (Store(Path()).settings() / f"{spec.name}.yaml").as_posix()
 
     def _settled(self, spec: AuditSpec) -> dict[str, Any]:
-        """What the settings hold; {} where they are not to be had."""
-        held = self._read(self._settings(spec))
-        settled = yaml.safe_load(held) if held is not None else None
-        return settled if isinstance(settled, dict) and isinstance(settled.get("generate"), dict) else {}
+        """What the settings hold; {} where they are not to be had, RevisionError where they are damaged."""
+        settled = self._parsed(self._settings(spec)) if self._read(self._settings(spec)) is not None else {}
+        return settled if isinstance(settled.get("generate"), dict) else {}
 
     def _settled_as_now(self, stages: Mapping[str, Any], spec: AuditSpec, file: str) -> bool:
         """Whether the settings are those of the params, which hold sizes, languages and judges outside of any stage."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,8 @@ def compare(
     frames = []
     held: dict[str, set[tuple[str, str]]] = {name: set() for name in sides}
     file = params.path.name
-    not_of_now = cache(partial(_older, params, list(sides.values())))
+    every = {(audit, model) for audit in params.audits for model in params.run}
+    now = stale(params, every) if "workspace" in sides else {}
     why_not = cache(lambda audit: measured_otherwise(audits.spec(audit), file, *sides.values()))
     for model in params.run:
         features: dict[str, dict[str, FeatureTables | Unsupported]] = {}
@@ -112,7 +113,7 @@ def compare(
                     held[name].add((audit, model))
             if len(known) == 2:
                 asked[audit], unread = asked_of(list(sides.values()), audit, file, model)
-                why = not_of_now(audit, model) or why_not(audit) or unread
+                why = _older(sides.values(), now, file, audit, model) or why_not(audit) or unread
                 features[audit] = dict.fromkeys(known, Unsupported(why)) if why else known
             elif None not in metrics.values():
                 frames.append(_plain(audit, model, metrics))
@@ -133,12 +134,14 @@ def compare(
     return table
 
 
-def _older(params: Params, sides: Sequence[Revision], audit: str, model: str) -> str:
-    """Why the features that a side holds are not those of its params, data and code; "" where they are."""
-    spec, name = audits.spec(audit), params.path.name
-    if any(side.name == "workspace" for side in sides) and (what := stale(params, {(audit, model)})):
-        return older(model, what[audit, model])
-    found = (side.older(spec, name, model) for side in sides if side.name != "workspace")
+def _older(sides: Iterable[Revision], now: Mapping[tuple[str, str], str], file: str, audit: str, model: str) -> str:
+    """Why the features that a side holds are not those of its params, data and code; "" where they are.
+
+    ``now``: what differs of the results in the workspace, where that is a side.
+    """
+    if what := now.get((audit, model)):
+        return older(model, what)
+    found = (side.older(audits.spec(audit), file, model) for side in sides if side.name != "workspace")
     return next(filter(None, found), "")
 
 

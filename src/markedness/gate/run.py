@@ -206,8 +206,8 @@ def _baseline(
         found = revision.features(audit, model)
         if found is None:
             return Unsupported(f"{name} has no features of {model}: run 'dvc fetch' or 'dvc pull', see 'dvc exp show'")
-        of_now = revision.older(audits.spec(audit), params.path.name, model)
-        if why := of_now or otherwise(audit) or asked(audit, model)[1]:
+        older_there = revision.older(audits.spec(audit), params.path.name, model)
+        if why := older_there or otherwise(audit) or asked(audit, model)[1]:
             return Unsupported(why)
         return found if isinstance(found, Unsupported) else found.tables
 
