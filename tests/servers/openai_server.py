@@ -81,6 +81,8 @@ class Server:
         """So many output files are gone when they are asked for."""
         self.cut_outputs = 0
         """So many output files are cut off in the middle when they are asked for."""
+        self.before_output = b""
+        """Begins every output file."""
         self.batch_polls = 1
         """Polls until a batch ends."""
 
@@ -258,7 +260,8 @@ class Server:
                 await asyncio.sleep(30)
         if self.count and not probe:
             self.answered[key] = self.answered.get(key, 0) + 1
-        answered = head_of(200, len(content)) + content
+        cookies = {"Set-Cookie": "session=\xe9\u4f60; Path=/"} if fault == "cookie" else None
+        answered = head_of(200, len(content), cookies) + content
         writer.write(answered * 2 if fault == "twice" else answered)
         await writer.drain()
         return True
@@ -432,15 +435,18 @@ class Server:
                 continue
             self.answered[key] = self.answered.get(key, 0) + 1
             reply = self.reply(batch["endpoint"], request, prompt, fault, {})
-            row["response"] = {"status_code": 200, "request_id": "q", "body": reply}
-            output.append(row)
+            output.append({**row, "response": {"status_code": 200, "request_id": "q", "body": reply}})
+            if fault == "refused-too":  # stands before its answer: the file is in reverse
+                output.append({**row, "response": {"status_code": 500, "request_id": "q", "body": error("no")}})
+                output.append({**row, "response": {"status_code": 400, "request_id": "q", "body": error("no")}})
         for line in lines[len(done) :]:
             expired = {"code": "batch_expired", "message": "This request could not be executed in time."}
             errors.append({"id": "r", "custom_id": line["custom_id"], "response": None, "error": expired})
         for field, rows in (("output_file_id", output), ("error_file_id", errors)):
             if rows:
                 name = f"file-{len(self.files) + 1}"
-                self.files[name] = "".join(json.dumps(row) + "\n" for row in reversed(rows)).encode()
+                lines_out = "".join(json.dumps(row) + "\n" for row in reversed(rows))
+                self.files[name] = self.before_output + lines_out.encode()
                 batch[field] = name
 
 

@@ -8,6 +8,7 @@ carries as metadata where it was killed before it could write the id.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from datetime import UTC, datetime
@@ -223,9 +224,13 @@ class BatchRun(Run):
         if batch.status not in ENDED:
             return False
         said: set[str | None] = set()
+        refusals: dict[str, RequestFailed] = {}
         for file in (batch.output_file_id, batch.error_file_id):
             if file:
-                said.update([self._read(line) for line in await self._lines(file)])
+                said.update([self._read(line, refusals) for line in await self._lines(file)])
+        for key, failed in refusals.items():
+            if key in self.waiting:
+                self._end(key, Completion(finish_reason=failed.finish_reason, error=str(failed)))
         lost = [key for key in facts["keys"] if key in self.waiting and key not in said]
         if batch.status == "completed" and lost and "empty" not in facts:
             for key in lost:
@@ -268,10 +273,13 @@ class BatchRun(Run):
             content = await self._call(partial(self.server.endpoint.client.files.content, file))
         except _GoneError:
             return []
-        return content.content.splitlines()
+        return content.content.removeprefix(codecs.BOM_UTF8).splitlines()
 
-    def _read(self, line: bytes) -> str | None:
-        """The key of one line of an output or error file, of which nothing is taken for granted; None: nobody's."""
+    def _read(self, line: bytes, refusals: dict[str, RequestFailed]) -> str | None:
+        """The key of one line of an output or error file, of which nothing is taken for granted; None: nobody's.
+
+        A refusal is put into ``refusals``: where another line has an answer to the same request, that one counts.
+        """
         try:
             row = orjson.loads(line) if len(line) <= LARGEST_ANSWER else None
         except orjson.JSONDecodeError:
@@ -286,7 +294,7 @@ class BatchRun(Run):
         except RequestFailed as failed:
             if key in self.asked_here:
                 self.meter.bill(failed.usage)
-            self._end(key, Completion(finish_reason=failed.finish_reason, error=str(failed)))
+            refusals.setdefault(key, failed)
         except RetryLater as later:
             self.reasons[key] = str(later)
         return key

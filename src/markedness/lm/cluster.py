@@ -109,7 +109,8 @@ class Worker:
             try:
                 answers.append(_ANSWERS.dump_json(self.model.answer(draws)))
             except RequestFailed as error:
-                answers.append(_ANSWERS.dump_json([Completion(error=str(error))] * len(draws)))
+                failed = Completion(finish_reason=error.finish_reason, error=str(error))
+                answers.append(_ANSWERS.dump_json([failed] * len(draws)))
         return {"place": batch["place"], "answers": answers}
 
 

@@ -6,9 +6,10 @@ not used again, and after an answer that nobody asked for no server is believed 
 
 from __future__ import annotations
 
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
-from aiohttp import ClientSession, TCPConnector
+from aiohttp import ClientSession, DummyCookieJar, TCPConnector
 from httpx2 import AsyncClient, ByteStream, InvalidURL, Request, Response
 from openai import DefaultAioHttpClient
 
@@ -78,7 +79,7 @@ class GuardedClient(DefaultAioHttpClient):
                     ssl=transport.ssl_context,
                 )
             )
-            return ClientSession(connector=self.connectors[-1])
+            return ClientSession(connector=self.connectors[-1], cookie_jar=DummyCookieJar())
 
         transport.client = session
         return transport
@@ -164,7 +165,7 @@ def _redirected(response: Response) -> str:
 
 
 def guarded_client(timeout: float, *, anonymous: bool = False) -> AsyncClient:
-    """A client whose connections are kept open between requests."""
-    client = GuardedClient(timeout=timeout)
+    """A client whose connections are kept open between requests, and that keeps no cookie from one to the next."""
+    client = GuardedClient(timeout=timeout, cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])))
     client.anonymous = anonymous
     return client
