@@ -280,10 +280,14 @@ def test_spread_at_least_raises_the_standard_error_and_its_influences_alone() ->
 def test_spread_at_least_that_of_independent_answers_keeps_the_level(clustered: float) -> None:
     rng = np.random.default_rng(6)
     p = []
-    for values in rng.normal(0, clustered, size=(600, 6)):
+    for values in rng.normal(0, clustered, size=(4000, 6)):
         found = spread(mean_leave_out(values), {"name": np.arange(6)}).at_least(1 / math.sqrt(6), 1000)
         p.append(found.p(float(values.mean())))
-    assert stats.binomtest(int(np.sum(np.array(p) <= 0.05)), 600, 0.05, alternative="greater").pvalue > 0.001
+        low, high = found.interval(float(values.mean()))
+        assert (p[-1] > 0.05) == (low <= 0 <= high)
+    for level in (0.05, 0.0125, 0.002):  # far out the tail of 5 degrees of freedom is the heavier one
+        count = int(np.sum(np.array(p) <= level))
+        assert stats.binomtest(count, 4000, level, alternative="greater").pvalue > 0.001, (level, count)
 
 
 def test_influence_errors_of_a_mean_are_its_standard_error_within_strata() -> None:

@@ -249,7 +249,7 @@ def half_sample_spread(
     counts = {name: len(one[0]) for name, one in sampled.items()}
     if not below:
         return Spread(fixed=fixed, fewest=fewest)
-    return HalfSampled(math.sqrt(total), total**2 / below, counts, fixed, influences, fewest, halves)
+    return HalfSampled(math.sqrt(total), total**2 / below, counts, fixed, influences, fewest, halves=halves)
 
 
 def _half_samples(clusters: Sequence[str], group: Codes) -> Floats:
