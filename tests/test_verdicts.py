@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from markedness.results import Score, VerdictKind
+from markedness.results import Score, VerdictKind, verdict
 from markedness.stats.inference import detectable, redetected
 from markedness.verdicts import answers, counted, strongest, summary, verdict_table
 
@@ -70,6 +70,29 @@ def test_groups_named_beside_a_finding_are_found_themselves_and_lie_on_its_side(
         for name, value, p in (("Black", 0.6, 0.01), ("Asian", 0.9, 0.2), ("woman", -0.7, 0.01), ("man", 0.7, 0.04))
     ]
     assert strongest(TESTED, groups) == "Strongest for man (0.7), Black (0.6)."
+    asked = [replace(one, key=one.key.replace("gap.", "gap.persona: ")) for one in groups]
+    assert strongest(TESTED, asked) == "Strongest for man (0.7), Black (0.6)."
+    both = [*asked, replace(asked[3], key="gap.story: man", estimate=0.5)]
+    assert strongest(TESTED, both) == "Strongest for persona: man (0.7), persona: Black (0.6), and 1 more group."
+
+
+def test_another_score_of_the_measure_is_no_group_in_which_a_finding_is_strong() -> None:
+    of_group = replace(TESTED, key="strength.covert", group="AAE")
+    others = [
+        replace(of_group, key=key, estimate=value, group=group)
+        for key, value, group in (
+            ("strength.overt", 0.9, "AAE"), ("strength.overt: App", 0.8, "App"),
+            ("strength.covert: AAE - App", 0.7, "AAE"),
+        )
+    ]  # fmt: skip
+    assert strongest(of_group, [of_group, *others]) == ""
+
+
+def test_a_finding_whose_interval_does_not_leave_out_the_null_says_so() -> None:
+    found = replace(TESTED, ci_low=-0.1, ci_high=1.0, p=0.001, p_adjusted=0.001)
+    assert "; the interval, of another method than p, does not leave out 0." in verdict(found).sentence
+    assert "of another method" not in verdict(replace(found, ci_low=0.1)).sentence
+    assert "does not leave out 0.5." in verdict(replace(found, ci_low=0.45, null_mean=0.5)).sentence
 
 
 def test_table_of_verdicts_has_a_row_for_each_headline_score() -> None:

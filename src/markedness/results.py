@@ -190,6 +190,9 @@ def verdict(score: Score, p: float | None = None, family: int | None = None, alp
     value = f"{value}, p {shown_p(corrected)}{over}"
     if corrected <= alpha:
         meaning = score.positive if score.above_null or not score.negative else score.negative
+        null = score.null_mean if math.isfinite(score.null_mean) else 0.0
+        if score.has_interval and score.ci_low <= null <= score.ci_high:
+            value += f"; the interval, of another method than p, does not leave out {_number(null)}"
         return Verdict(VerdictKind.FOUND, f"{_capital(meaning or score.key)}: {value}.")
     if score.smallest_p * n_scores > alpha:
         why = f"the smallest p that could come out is {score.smallest_p:.2g}"
@@ -258,6 +261,7 @@ class Evaluation:
         return next((score for score in self.scores if score.key == key), not_estimated(key))
 
 
+_NOT_WRITTEN = ("influences", "scorer")
 _PARTS = ("ci_low", "ci_high", "null_mean", "p", "p_adjusted")
 SCORE_COLUMNS = (
     "key", "metric", "item", "group", "reference", "over", "estimate", "ci_low", "ci_high", "null_mean", "null_low",
@@ -288,9 +292,6 @@ def _with_reason(score: Score) -> Score:
     """A Score that was not estimated says so, if only that."""
     known = not score.missing or score.method or score.lacking
     return score if known else replace(score, method=not_estimated(score.key).method)
-
-
-_NOT_WRITTEN = ("influences", "scorer")
 
 
 def score_table(scores: Sequence[Score], keys: Sequence[str]) -> pd.DataFrame:
@@ -327,8 +328,7 @@ def read_scores(table: pd.DataFrame) -> list[Score]:
     ValueError
         When a column is missing or a cell is not of its kind.
     """
-    missing = [column for column in SCORE_COLUMNS if column not in table]
-    if missing:
+    if missing := [column for column in SCORE_COLUMNS if column not in table]:
         raise ValueError(f"the column '{missing[0]}' is missing")
     found = []
     for row in table.to_dict("records"):

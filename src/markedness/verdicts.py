@@ -120,17 +120,23 @@ def _together(unsaid: Sequence[Answer]) -> Iterable[str]:
 
 
 def strongest(score: Score, scores: Iterable[Score], most: int = 2) -> str:
-    """The groups in which a found Score is found on its own, the largest first; "" where there are none."""
+    """The groups in which a found Score is found on its own, the largest first; "" where there are none.
+
+    Of a Score over several groups alone; its Score of one group ends in the group: "gap.Black", "jsd.persona: Black".
+    """
+    if score.group:
+        return ""
     same = [
         one
         for one in scores
-        if one.measure == score.measure and one.group and one.key != score.key
+        if one.group and one.measure == score.measure and one.item.rpartition(": ")[2] == one.group
         and verdict(one).kind is VerdictKind.FOUND and one.above_null == score.above_null
     ]  # fmt: skip
     same.sort(key=lambda one: -abs(one.estimate))
     if not same:
         return ""
-    listed = ", ".join(f"{one.group} ({one.estimate:.3g})" for one in same[:most])
+    alone = len({one.group for one in same}) == len(same)
+    listed = ", ".join(f"{one.group if alone else one.item} ({one.estimate:.3g})" for one in same[:most])
     more = f", and {count(len(same) - most, 'more group')}" if len(same) > most else ""
     return f"Strongest for {listed}{more}."
 

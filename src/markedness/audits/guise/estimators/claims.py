@@ -129,26 +129,27 @@ def claims(tasks: Sequence[AssociationTask]) -> Iterator[Claim]:
     """What is claimed of association tasks whose probabilities are the model's own, the headline first."""
     for task in [task for task in tasks if task.exact]:
         if item := ITEMS.get(task.task):
-            sampled = (VERB, PROMPT) if item == "covert" else (PROMPT,)
+            sampled, how = ((VERB, PROMPT), "") if item == "covert" else ((PROMPT,), "named outright ")
             if task.stereotypical.any() and not task.stereotypical.all():
                 yield Claim(
                     f"strength.{item}", task, task.strength, partial(nulls.strength_null, task),
-                    "makes stereotypical attributes more likely",
+                    f"{how}makes stereotypical attributes more likely",
                     "which attributes are stereotypical exchanged among all and among those of like favourability",
-                    factors=sampled, negative="makes stereotypical attributes less likely", df=nulls.strength_df(task),
+                    factors=sampled, negative=f"{how}makes stereotypical attributes less likely",
+                    df=nulls.strength_df(task),
                 )  # fmt: skip
             if (ratings := task.rating("favorability")).notna().any():
                 yield Claim(
                     f"favorability.{item}", task, task.favorability, partial(nulls.favorability_null, task),
-                    "brings more favourable attributes to mind", "ratings exchanged among attributes",
+                    f"{how}brings more favourable attributes to mind", "ratings exchanged among attributes",
                     centre=float(ratings.mean()), factors=sampled, jumps=True,
-                    negative="brings less favourable attributes to mind", worse=-1,
+                    negative=f"{how}brings less favourable attributes to mind", worse=-1,
                 )  # fmt: skip
             for year in task.years:
                 yield Claim(
                     f"agreement.{year}" if item == "covert" else f"agreement_{item}.{year}", task,
                     partial(task.agreement, year), partial(nulls.agreement_null, task, year),
-                    f"calls up the attributes that people named in {year} more",
+                    f"{how}calls up the attributes that people named in {year} more",
                     "names of attributes exchanged, one-sided",
                     centre=task.chance(year), factors=sampled, tails=1, jumps=True,
                     power=partial(nulls.agreement_detectable, task, year),
