@@ -198,18 +198,19 @@ class Revision:
 
     def _differing(self, spec: AuditSpec, dependency: Any) -> Iterator[str]:
         """What a dependency is otherwise than when its stage ran; of texts of one's own only where git has them all."""
-        if dependency.def_path == OWN and self._in_part(OWN):
+        if dependency.def_path == OWN and self._in_part(OWN, dependency.meta.nfiles or 0):
             return
         yield from differing(dependency.status())
         settled = self._read(dependency.def_path) if dependency.def_path == self._settings(spec) else None
         if settled is not None and dependency.hash_info.value != md5(settled, usedforsecurity=False).hexdigest():
             yield dependency.def_path  # git does not have it
 
-    def _in_part(self, folder: str) -> bool:
-        """Whether the folder is here with files that the revision does not have."""
-        here = {path.relative_to(self.root / folder).as_posix() for path in (self.root / folder).rglob("*")}
-        there = f"{(self._folder / folder).as_posix()}/"
-        return bool(here - {str(path).removeprefix(there) for path in self._files.find(there, withdirs=True)})
+    def _in_part(self, folder: str, read: int) -> bool:
+        """Whether the revision lacks files of a folder of which the run read so many, and they are here beside git."""
+        path, place = self.root / folder, f"{(self._folder / folder).as_posix()}/"
+        there = {str(file).removeprefix(place) for file in self._files.find(place)}
+        beside = {file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir()} - there
+        return len(beside) >= read - len(there) > 0
 
     def _settings(self, spec: AuditSpec) -> str:
         """The file, made by DVC, of what an audit asks once its size has filled in what the params leave out."""

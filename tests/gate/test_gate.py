@@ -457,6 +457,40 @@ def test_a_revision_whose_size_or_language_was_committed_without_a_run_is_not_co
     assert found.status == 3 and found.decisions and all(why in one.reason for one in found.decisions)
 
 
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_revision_whose_texts_were_committed_without_a_run_is_not_compared(folder: Path, ignored: bool) -> None:
+    """Ignored files that no run read, as desktops leave them, are no texts that git lacks; those that one read are."""
+    texts = folder / "data" / "corpora" / "own"
+    texts.mkdir(parents=True)
+    (texts / "mine.csv").write_text("text\none\n", encoding="utf-8")
+    (texts / "private.csv").write_text("text\none\n", encoding="utf-8")
+    (folder / ".gitignore").write_text(".DS_Store\n" + "private.csv\n" * ignored, encoding="utf-8")
+    stages = {
+        "generate": {
+            "matrix": {"audit": "${audits}", "model": "${run}"}, "cmd": "true ${item}", "deps": ["data/corpora/own"],
+        }
+    }  # fmt: skip
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}), encoding="utf-8")
+    write(folder, None)
+    git(folder, "init", "--initial-branch", "main")
+    for command in (["init"], ["add", "data/features/homogeneity/v2"], ["repro"]):
+        subprocess.run([sys.executable, "-m", "dvc", *command, "-q"], cwd=folder, check=True, capture_output=True)
+    git(
+        folder, "add", "data/features/homogeneity/v2.dvc", "data/corpora", "dvc.yaml", "dvc.lock", "params.yaml", ".dvc"
+    )
+    git(folder, "commit", "-m", "a run")
+    (texts / ".DS_Store").write_text("", encoding="utf-8")
+    block = {"baseline": "main", "models": ["v2"]}
+    assert gated(folder, block).status == 0
+    (texts / "mine.csv").write_text("text\ntwo\n", encoding="utf-8")
+    git(folder, "commit", "-a", "-m", "texts alone")
+    reasons = [one.reason for one in gated(folder, block).decisions]
+    told = [
+        "are older than params, data or code there (generate@homogeneity-v2: data/corpora/own" in r for r in reasons
+    ]
+    assert all(told) is not ignored and any(told) is not ignored
+
+
 def test_a_revision_with_other_stimuli_or_other_code_is_not_compared(folder: Path) -> None:
     own, code = folder / "data" / "stimuli" / "homogeneity", folder / "markedness.yaml"
     own.mkdir(parents=True)
