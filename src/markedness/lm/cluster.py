@@ -14,10 +14,12 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -35,6 +37,8 @@ CPU_SHARE = 0.5
 RESTARTS = 3
 """How often Ray starts a worker again that died, for want of memory as a rule; its own default is without end."""
 
+T = TypeVar("T")
+
 _DRAWS = TypeAdapter(list[Draw])
 _ANSWERS = TypeAdapter(list[Completion])
 
@@ -46,12 +50,13 @@ class ClusterRun(Run):
         """Hand the batches over and record the answers as they come, in whatever order."""
         assert isinstance(self.model, LocalModel)
         self.model.prepare()  # here, once: not by every worker
+        ray = _ray()
         batches = self._batches(missing)
         left = len(missing)
         while some := list(islice(self._within_budget(batches), BATCHES_AT_ONCE)):
             asked = datetime.now(UTC)
-            answered = self._answers(self.model, [[draw for _, draw in batch] for batch in some])
-            while (done := await asyncio.to_thread(next, answered, None)) is not None:
+            answered = self._answers(ray, self.model, [[draw for _, draw in batch] for batch in some])
+            while (done := await _next(answered)) is not None:
                 place, answers = done
                 for (distinct, draw), answer in zip(some[place], answers, strict=True):
                     self.meter.settle(draw.prompt, answer)
@@ -70,9 +75,10 @@ class ClusterRun(Run):
                 self.meter.ask(prompt)
             yield batch
 
-    def _answers(self, model: LocalModel, batches: list[list[Draw]]) -> Iterator[tuple[int, list[Completion]]]:
+    def _answers(
+        self, ray: Any, model: LocalModel, batches: list[list[Draw]]
+    ) -> Iterator[tuple[int, list[Completion]]]:
         """The place of each batch and its answers."""
-        ray = _ray()
         rows = [{"place": place, "draws": _DRAWS.dump_json(draws)} for place, draws in enumerate(batches)]
         settings = model.config.model_dump(), str(model.root.resolve()), model.seed
         on_device = {"num_gpus": 1} if model.config.device.startswith("cuda") else {}
@@ -96,6 +102,30 @@ class ClusterRun(Run):
             raise ModelError(f"{model.config.path}: a Ray worker failed: {reason}") from error
 
 
+async def _next(answered: Iterator[T]) -> T | None:
+    """The next of the iterator, or None; in a thread that an interrupted run does not wait for, as for asyncio's.
+
+    A worker may load its model for minutes before it answers.
+    """
+    result: Future[T | None] = Future()
+
+    def work() -> None:
+        try:
+            found = next(answered, None)
+            if not result.cancelled():
+                result.set_result(found)
+        except BaseException as error:  # whatever it is, the run raises it, if it still waits
+            if not result.cancelled():
+                result.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    try:
+        return await asyncio.wrap_future(result)
+    except asyncio.CancelledError:
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL + 1)  # its threads have much to say of an early end
+        raise
+
+
 class Worker:
     """One model in one Ray worker."""
 
@@ -116,6 +146,7 @@ class Worker:
 
 def _ray() -> Any:
     """Ray, connected to the cluster that RAY_ADDRESS names or started on this machine."""
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # nothing starts it anew while it ends
     try:
         import ray
         import ray.data
