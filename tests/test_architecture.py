@@ -47,7 +47,8 @@ ALLOWED = {
     "results": set(),
     "cards": set(),
     "text_scores": {"records"},
-    "lm": {"lm", "axes", "plugins", "records", "credentials", "text_scores", "leanings"},
+    "lm": {"lm", "axes", "plugins", "records", "credentials", "text_scores", "leanings", "separated"},
+    "separated": set(),
     "naming": {"axes", "records", "results"},
     "param_blocks": {"records"},
     "params": {
@@ -67,7 +68,7 @@ ALLOWED = {
     "strict_yaml": {"records", "credentials"},
     "files": {"records"},
     "tables": {"records"},
-    "store": {"files", "records", "tables", "working_tree"},
+    "store": {"files", "records", "separated", "tables", "working_tree"},
     "working_tree": {"files"},
 }
 # Packages that only some modules may import.

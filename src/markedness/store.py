@@ -19,6 +19,7 @@ import yaml
 from markedness import files, tables
 from markedness.files import StoreError, atomic, read_parquet
 from markedness.records import Columns, Features, Unsupported
+from markedness.separated import read_results, read_separated
 from markedness.working_tree import main_tree, state_folder
 
 _PACKAGE = Path(__file__).parent
@@ -217,7 +218,7 @@ class Store:
         """A table of results; StoreError when it is not there."""
         if not path.exists():
             raise StoreError(f"{path}: not there yet; run the audit of this model first")
-        return pd.read_csv(path)
+        return read_results(path)
 
     def write_csv(self, path: Path, table: pd.DataFrame) -> None:
         """UTF-8, comma and point, numbers unrounded, missing values empty; see `markedness.files.readable`."""
@@ -323,9 +324,8 @@ class FolderStimuli:
         """See `markedness.records.Stimuli.table`."""
         path = self.path(name)
         try:
-            separator = "\t" if path.suffix == ".tsv" else ","
-            table = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-        except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+            table = read_separated(path)
+        except ValueError as error:  # not UTF-8, not a table, empty
             raise StoreError(f"{path}: not a table in UTF-8 with a header: {error}") from error
         missing = [column for column in columns if column not in table]
         if missing:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -124,6 +125,44 @@ def test_read_corpus_of_tabs_is_read_by_them(tmp_path: Path) -> None:
     assert read(tmp_path, "texts.tsv", columns={"gender": None})["text"].tolist() == ["x, y"]
     (tmp_path / "texts.tsv").write_text("text,race\nx,Black\n", encoding="utf-8")
     with pytest.raises(ModelError, match=r"has the one column text,race; save it with tabs between columns"):
+        read(tmp_path, "texts.tsv", columns={"gender": None})
+
+
+SPOKEN = ['"Hello" she says', '"She is kind.', 'as kind as ever."', 'a "tall" woman', "plain", "nine, 'ten'"]
+
+
+def test_read_corpus_of_tabs_keeps_quotation_marks_of_the_text(tmp_path: Path) -> None:
+    lines = ["text\trace", *(f"{text}\tBlack" for text in SPOKEN)]
+    (tmp_path / "texts.tsv").write_text("\r\n".join(lines) + "\r\n", encoding="utf-8")
+    assert read(tmp_path, "texts.tsv", columns={"gender": None})["text"].tolist() == SPOKEN
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+@pytest.mark.parametrize("more", [[], ['"Hello"'], ['"Hello"', "two\nlines\tand a tab", "x" * 200_000]])
+def test_read_corpus_of_tabs_with_the_quotes_of_a_program_is_read_without_them(
+    tmp_path: Path, quoting: Literal[0, 1, 2], more: list[str]
+) -> None:
+    texts = [*SPOKEN, *more]
+    table = pd.DataFrame({"text": texts, "race": "Black", "id": range(len(texts))})
+    table.to_csv(tmp_path / "texts.tsv", sep="\t", index=False, quoting=quoting)
+    assert read(tmp_path, "texts.tsv", columns={"gender": None})["text"].tolist() == texts
+
+
+@pytest.mark.parametrize(
+    "texts", [['"Hello"', "plain"], ['"She is kind.', 'as kind as ever."', '"Hello"'], ['"a""b"', 'says "b"']]
+)
+def test_read_corpus_of_tabs_whose_quotation_marks_may_be_of_either_kind_is_refused(
+    tmp_path: Path, texts: list[str]
+) -> None:
+    rows = "".join(f"{text}\tBlack\n" for text in texts)
+    (tmp_path / "texts.tsv").write_text(f"text\trace\n{rows}", encoding="utf-8")
+    with pytest.raises(ModelError, match=r"TSV does not say whether it belongs to the text; save the file as CSV"):
+        read(tmp_path, "texts.tsv", columns={"gender": None})
+
+
+def test_read_corpus_of_tabs_with_a_column_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "texts.tsv").write_text("text\trace\ttext\nx\tBlack\ty\n", encoding="utf-8")
+    with pytest.raises(ModelError, match=r"columns\.text: texts\.tsv has several columns 'text'; rename all but one"):
         read(tmp_path, "texts.tsv", columns={"gender": None})
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
+from markedness.separated import read_separated
 
 JSON_LINES = (".jsonl", ".ndjson")
 WITHOUT_HEADER = (".parquet", *JSON_LINES)
@@ -76,8 +77,7 @@ def read_cells(path: Path, where: str) -> pd.DataFrame:
             raise ModelError(f"{where}.path: {path} is JSON; save it as JSON Lines (.jsonl), one row a line")
         else:
             _refuse_nul(path, where)
-            sep = "\t" if kind == ".tsv" else ","
-            table = pd.read_csv(path, sep=sep, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+            table = read_separated(path)
             if not isinstance(table.index, pd.RangeIndex):
                 raise ModelError(
                     f"{where}.path: {path} has more cells in its rows than in its header; correct the header"

@@ -13,6 +13,7 @@ from markedness.lm.config import CorpusSource
 from markedness.lm.corpus_files import WITHOUT_HEADER
 from markedness.lm.paths import known
 from markedness.records import CorpusColumns, composed
+from markedness.separated import separator
 
 
 class Sources:
@@ -123,11 +124,11 @@ class Sources:
 
 
 def header(path: Path) -> list[str]:
-    """Column names in the header of a CSV file; none for another format."""
+    """Column names in the header of a CSV or TSV file; none for another format."""
     if path.suffix.lower() in WITHOUT_HEADER:
         return []
     with path.open(encoding="utf-8-sig", newline="") as file:
-        return next(csv.reader(file), [])
+        return next(csv.reader(file, delimiter=separator(path)), [])
 
 
 def spellings(code: object) -> set[str]:

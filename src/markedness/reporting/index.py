@@ -13,6 +13,7 @@ from markedness.reporting.answers import MARKS, direction, mark, model_answers
 from markedness.reporting.embed import embed, figure
 from markedness.reporting.pages import Pages, commit_of, facts, lead, levels, score_of
 from markedness.reporting.render import render
+from markedness.separated import read_results
 
 
 def index_page(pages: Pages) -> str:
@@ -44,7 +45,7 @@ def _compared(pages: Pages, data: dict[str, str]) -> dict[str, Any] | None:
     tables, figures, otherwise = [], [], ""
     for path in sorted(folder.glob("*.csv"), key=lambda p: (p.stem != "differences", p.stem)):
         try:
-            table = pd.read_csv(path, keep_default_na=False, na_values=[""])
+            table = read_results(path)
         except pd.errors.EmptyDataError:
             continue
         if path.stem == "differences" and "note" in table:

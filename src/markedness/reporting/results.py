@@ -13,6 +13,7 @@ import pandas as pd
 from markedness.cards import Card
 from markedness.files import StoreError
 from markedness.results import Score, headline, metrics, not_estimated, read_scores
+from markedness.separated import read_results
 from markedness.store import Store
 
 
@@ -52,7 +53,7 @@ class Result:
         """One table; empty when the audit wrote none of this name."""
         path = self.tables.get(stem)
         try:
-            return pd.read_csv(path, keep_default_na=False, na_values=[""]) if path else pd.DataFrame()
+            return read_results(path) if path else pd.DataFrame()
         except pd.errors.EmptyDataError:
             return pd.DataFrame()
 
@@ -88,7 +89,7 @@ def read(store: Store, audit: str, model: str, card: Card) -> Result | None:
     if not path.exists():
         return None
     try:
-        scores = read_scores(pd.read_csv(path, keep_default_na=False))
+        scores = read_scores(read_results(path))
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: cannot be read ({error}); run 'markedness evaluate' again") from error
     notes_path = folder / "notes.json"

@@ -1,0 +1,108 @@
+"""CSV and TSV files as they are read: those of a user, and tables of results.
+
+For TSV there is no standard: cells are as they are, or in quotes as in CSV.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+csv.field_size_limit(2**31 - 1)  # by default a cell may have 131,072 characters
+
+
+NAMES = (
+    "arm", "arms", "attribute", "audit", "augmentation", "axis", "by", "caveat", "class", "clusters", "compared_with",
+    "comparison", "component", "correction", "cue", "domain", "estimator", "factor", "feature", "first", "group",
+    "guise", "item", "key", "kind", "label", "labeling", "lacking", "level", "lexicon", "measure", "method", "metric",
+    "model", "model_a", "model_b", "note", "object", "occupation", "over", "paradigm", "predicate", "prompt",
+    "reference", "references", "regard_scorer", "rule", "scorer", "second", "sentence", "setting", "source",
+    "statistic", "strategy", "subject", "task", "text_set", "topic_model", "topic_words", "toxicity_scorer", "unit",
+    "unmarked", "value", "verdict", "word",
+)  # fmt: skip
+"""Columns of results that hold names and sentences. Names may look like numbers: ages "25", a cue "01", "1984"."""
+
+
+def read_results(path: Path) -> pd.DataFrame:
+    """A table of results: empty cells are missing, and names are text, whatever they look like.
+
+    Raises
+    ------
+    ValueError
+        Where it is empty or no table, of pandas.
+    """
+    return pd.read_csv(path, dtype=dict.fromkeys(NAMES, str), keep_default_na=False, na_values=[""])
+
+
+def separator(path: Path) -> str:
+    """What stands between the cells of a file, by its name."""
+    return "\t" if path.suffix.lower() == ".tsv" else ","
+
+
+def read_separated(path: Path) -> pd.DataFrame:
+    """All cells as text, empty ones as ""; NaN where a row ends early.
+
+    Raises
+    ------
+    ValueError
+        Where the file is not UTF-8 (UnicodeDecodeError), empty or no table (of pandas), or see `quoting`.
+    """
+    between = separator(path)
+    how = 0 if between == "," else quoting(path.read_text(encoding="utf-8-sig"))
+    return pd.read_csv(path, sep=between, quoting=how, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+
+
+def quoting(text: str) -> Literal[0, 3]:
+    """How a TSV file is to be read: 3, ``csv.QUOTE_NONE``, every cell as it is, or 0, ``csv.QUOTE_MINIMAL``, as CSV.
+
+    Raises
+    ------
+    ValueError
+        Where some cells begin with a quotation mark, and it cannot be told whether that belongs to the text.
+    """
+    plain = [line.rstrip("\n").split("\t") for line in io.StringIO(text, newline=None) if line.rstrip("\n")]
+    if not any(cell.startswith('"') for row in plain for cell in row):
+        return 3
+    try:
+        rows = list(filter(None, csv.reader(io.StringIO(text, newline=""), delimiter="\t", strict=True)))
+    except csv.Error:  # as after the second mark of: "Hello" she says
+        rows = []
+    as_they_are, as_csv = map(_is_table, (plain, rows))
+    if as_csv and (not as_they_are or _is_of_a_writer([cell for row in plain for cell in row])):
+        return 0
+    if as_they_are and not as_csv:
+        return 3
+    raise ValueError(
+        "some cells begin with a quotation mark, and TSV does not say whether it belongs to the text; save the file as "
+        "CSV or JSON Lines"
+    )
+
+
+def _is_table(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether every row has as many cells as the header."""
+    return bool(rows) and all(len(row) == len(rows[0]) for row in rows)
+
+
+def _is_of_a_writer(cells: Sequence[str]) -> bool:
+    """Whether quotes are where programs put them: around all but numbers, or around all cells with a mark inside."""
+    quoted = [cell for cell in cells if cell.startswith('"')]
+    bare = [cell for cell in cells if not cell.startswith('"')]
+    if not all(map(_QUOTED.fullmatch, quoted)):
+        return False
+    needed = all('"' in cell[1:-1] or cell == '""' for cell in quoted)
+    return all(map(_is_number, bare)) or (needed and not any('"' in cell for cell in bare))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
