@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,6 +98,49 @@ def test_workers_that_die_again_and_again_end_the_run_with_a_sentence(
             generation.generate(study, "toy", "two")
     finally:
         ray.shutdown()
+
+
+class Stuck(cluster.Worker):
+    """A worker that loads its model for an hour."""
+
+    def __init__(self, *settings: Any) -> None:
+        Path(os.environ["LOADING"]).touch()
+        time.sleep(3600)
+
+
+RUN = """
+import contextlib, dataclasses, pathlib, types
+from markedness import audits, generation, params
+from markedness.lm import cluster
+from tests.lm import test_cluster
+audits.spec = lambda audit: types.SimpleNamespace(prompts=test_cluster.prompts)
+cluster.Worker = test_cluster.Stuck
+loaded = params.load(pathlib.Path("params.yaml"))
+with contextlib.suppress(KeyboardInterrupt):
+    generation.generate(dataclasses.replace(loaded, stages={("toy", "generate"): None}), "toy", "two")
+"""
+
+
+def test_an_interrupted_run_does_not_wait_for_workers_that_load_their_model(study: Any) -> None:
+    pytest.importorskip("ray", reason="skipped: Ray is not installed (pip install 'markedness[cluster]')")
+    loading, said = study.root / "loading", study.root / "said"
+    here = os.pathsep.join([PACKAGE, str(Path(__file__).parents[2])])
+    with said.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", RUN], cwd=study.root, stdout=output, stderr=output,
+            env=os.environ | {"PYTHONPATH": here, "LOADING": str(loading)},
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
+        try:
+            while not loading.exists() and process.poll() is None:
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            process.wait(300)
+        finally:
+            process.kill()
+    text = said.read_text(encoding="utf-8")
+    assert "toy two: interrupted; 0 answers are in the ledger, run again to go on" in text
+    assert "Traceback" not in text
 
 
 def test_a_complete_ledger_needs_no_model(study: Any) -> None:
