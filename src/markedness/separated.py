@@ -19,15 +19,12 @@ csv.field_size_limit(2**31 - 1)  # by default a cell may have 131,072 characters
 
 
 NAMES = (
-    "arm", "arms", "attribute", "audit", "augmentation", "axis", "by", "caveat", "class", "clusters", "compared_with",
-    "comparison", "component", "correction", "cue", "domain", "estimator", "factor", "feature", "first", "group",
-    "guise", "item", "key", "kind", "label", "labeling", "lacking", "level", "lexicon", "measure", "method", "metric",
-    "model", "model_a", "model_b", "note", "object", "occupation", "over", "paradigm", "predicate", "prompt",
-    "reference", "references", "regard_scorer", "rule", "scorer", "second", "sentence", "setting", "source",
-    "statistic", "strategy", "subject", "task", "text_set", "topic_model", "topic_words", "toxicity_scorer", "unit",
-    "unmarked", "value", "verdict", "word",
+    "attribute", "axis", "class", "compared_with", "comparison", "cue", "domain", "first", "group", "guise", "item",
+    "key", "kind", "measure", "metric", "model", "model_a", "model_b", "note", "object", "occupation", "over",
+    "paradigm", "predicate", "prompt", "reference", "references", "regard_scorer", "scorer", "second", "setting",
+    "subject", "task", "text_set", "topic_model", "topic_words", "toxicity_scorer", "word",
 )  # fmt: skip
-"""Columns of results that hold names and sentences. Names may look like numbers: ages "25", a cue "01", "1984"."""
+"""Columns of results that hold names of the params or words of a model, which may look like numbers: "25", "01"."""
 
 
 def read_results(path: Path) -> pd.DataFrame:
