@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -109,13 +109,13 @@ def _stage(name: str, path: Path, audit: str = "", model: str = "") -> Iterator[
         yield loaded
 
 
-def _run(name: str, audit: str, named: str, model: str, path: Path) -> None:
+def _run(name: str, audit: str, named: str, model: str, path: Path) -> Any:
     """One stage but generate."""
     audit = _one_audit(audit, named)
     with _stage(name, path, audit, model) as params:
         from markedness import pipeline
 
-        pipeline.stage(name, params, audit, model)
+        return pipeline.stage(name, params, audit, model)
 
 
 def _one_audit(given: str, named: str) -> str:
@@ -182,7 +182,8 @@ def clean(model: Model, audit: Audit = "", named: NamedAudit = "", params: Param
 @app.command()
 def featurize(model: Model, audit: Audit = "", named: NamedAudit = "", params: ParamsFile = DEFAULT) -> None:
     """Turn responses into units of analysis."""
-    _run("featurize", audit, named, model, params)
+    if not _run("featurize", audit, named, model, params):
+        raise typer.Exit(1)
 
 
 @app.command()

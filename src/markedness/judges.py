@@ -38,6 +38,10 @@ class ServiceScores:
         self.say = say
         self._answers: list[Answers] = []
         """Of every service and judge that this run asked: the slice holds them all."""
+        self.requested = 0
+        """Questions to all of them."""
+        self.failed = 0
+        """Of these, how many failed and are asked again by the next run."""
 
     def forget(self) -> None:
         """Leave an empty slice where this run asked nothing; what an earlier one holds is entered into the ledger."""
@@ -114,6 +118,8 @@ class ServiceScores:
                 return [one for (one,) in made]
 
             answers = asyncio.run(ask_all())
+        self.requested += counts.requested
+        self.failed += counts.failed - counts.empty
         self.say(
             f"{title}: {counts.requested:,} {what}: {counts.answered:,} {done} "
             f"({counts.from_ledger:,} of them from the ledger), {counts.failed:,} missing"

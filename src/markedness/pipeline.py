@@ -51,8 +51,14 @@ def clean(params: Params, audit: str, model: str, say: Report = tell) -> None:
     say(f"{audit} {model}: {shares}")
 
 
-def featurize(params: Params, audit: str, model: str, say: Report = tell) -> None:
-    """Units of analysis: data/features/<audit>/<model>/; fitted models to models/<audit>/<model>/."""
+def featurize(params: Params, audit: str, model: str, say: Report = tell) -> bool:
+    """Units of analysis: data/features/<audit>/<model>/; fitted models to models/<audit>/<model>/.
+
+    Returns
+    -------
+    bool
+        Whether services and judges answered, but for the share of failures that is tolerated.
+    """
     store = Store(params.root)
     responses = store.read_table("responses", audit, model)
     folder = store.models(audit, model)
@@ -78,13 +84,20 @@ def featurize(params: Params, audit: str, model: str, say: Report = tell) -> Non
     if isinstance(made, Unsupported):
         store.write_json(folder / "index.json", files)
         say(f"{audit} {model}: nothing to measure: {made.reason}")
-        return
+        return True
     for name, fitted in made.models.items():
         store.write_bytes(folder / f"{name}.skops", estimator_bytes(fitted))
     for name, content in made.files.items():
         store.write_bytes(folder / name, content)
     store.write_json(folder / "index.json", files)
     say(f"{audit} {model}: " + ", ".join(f"{len(table):,} {name}" for name, table in made.tables.items()))
+    if scores.failed > params.tolerated_failures * scores.requested:
+        say(
+            f"{audit} {model}: {scores.failed:,} of {scores.requested:,} scores failed, more than tolerated_failures "
+            f"({params.tolerated_failures:.3g}) allows; run again to ask for them"
+        )
+        return False
+    return True
 
 
 def _in_language(
@@ -207,18 +220,18 @@ def run(params: Params, audit: str, model: str, say: Report = tell) -> bool:
     Returns
     -------
     bool
-        Whether every request was answered and something was measured; an audit that the backend cannot serve is no
-        failure.
+        Whether every request was answered, services and judges did, and something was measured; an audit that the
+        backend cannot serve is no failure.
     """
     store = Store(params.root)
     with _alone(store, audit, model, say), kept.earlier(store.kept(audit, model), _outputs(store, audit, model)):
         counts = generate(params, audit, model, say)
         clean(params, audit, model, say)
-        featurize(params, audit, model, say)
+        scored = featurize(params, audit, model, say)
         measured = evaluate(params, audit, model, say)
     if not measured and counts.answered:
         say(f"{audit} {model}: no score could be estimated; see the notes above")
-    return not counts.failed and (measured or not counts.answered)
+    return not counts.failed and scored and (measured or not counts.answered)
 
 
 def stage(name: str, params: Params, audit: str, model: str, say: Report = tell) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,10 @@ import pandas as pd
 import pytest
 from tests.lm import triples
 from tests.lm.triples import featurize
+from typer.testing import CliRunner
 
-from markedness import ledgers
+from markedness import ledgers, pipeline
+from markedness.cli import app
 from markedness.lm.base import ModelError
 from markedness.lm.moderation import TEST_TEXT
 from markedness.lm.run import BudgetError
@@ -219,6 +222,21 @@ def test_scores_refused_for_the_account_are_asked_again(tmp_path: Path, service:
     service.state["expired"] = []
     made, said = featurize(params)
     assert "asking 1 texts" in said and made["toxicity"].notna().all()
+
+
+def test_scores_that_failed_end_the_stage_with_a_fault_unless_so_many_are_tolerated(
+    tmp_path: Path, service: Running
+) -> None:
+    service.state |= {"expired": ["Sailors hate tea"]}
+    params = study(tmp_path, service.url)
+    said: list[str] = []
+    assert not pipeline.featurize(params, "knowledge", "m", said.append)
+    assert "1 of 4 scores failed, more than tolerated_failures (0) allows; run again to ask for them" in said[-1]
+    path = str(tmp_path / "params.yaml")
+    assert CliRunner().invoke(app, ["featurize", "knowledge", "--model", "m", "--params", path]).exit_code == 1
+    assert pipeline.featurize(dataclasses.replace(params, tolerated_failures=0.25), "knowledge", "m", lambda _: None)
+    service.state |= {"expired": [], "refused": ["Sailors hate tea"]}  # not to be had: asked again in vain
+    assert pipeline.featurize(params, "knowledge", "m", lambda _: None)
 
 
 def test_scores_redirect_is_not_followed(tmp_path: Path, service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
