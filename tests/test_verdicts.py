@@ -65,15 +65,28 @@ def test_check_of_missing_answers_is_said_only_where_it_is_found() -> None:
 
 
 def test_groups_named_beside_a_finding_are_found_themselves_and_lie_on_its_side() -> None:
+    over = replace(TESTED, over="Asian - White; Black - White; man - woman; woman - man")
     groups = [
         replace(TESTED, key=f"gap.{name}", group=name, estimate=value, p_adjusted=p)
         for name, value, p in (("Black", 0.6, 0.01), ("Asian", 0.9, 0.2), ("woman", -0.7, 0.01), ("man", 0.7, 0.04))
     ]
-    assert strongest(TESTED, groups) == "Strongest for man (0.7), Black (0.6)."
+    assert strongest(over, groups) == "Strongest for man (0.7), Black (0.6)."
     asked = [replace(one, key=one.key.replace("gap.", "gap.persona: ")) for one in groups]
-    assert strongest(TESTED, asked) == "Strongest for man (0.7), Black (0.6)."
-    both = [*asked, replace(asked[3], key="gap.story: man", estimate=0.5)]
-    assert strongest(TESTED, both) == "Strongest for persona: man (0.7), persona: Black (0.6), and 1 more group."
+    assert strongest(over, asked) == "Strongest for man (0.7), Black (0.6)."
+    unmarked = replace(groups[0], key="gap.White", group="White", estimate=3.0)
+    assert strongest(over, [unmarked, *groups]) == "Strongest for man (0.7), Black (0.6)."
+
+
+def test_groups_named_beside_a_finding_are_those_of_its_kind_of_texts() -> None:
+    over = replace(TESTED, over="Asian - White; Black - White")
+    asked = [
+        replace(TESTED, key=f"gap.{kind}: {name}", group=name, estimate=value, p_adjusted=p)
+        for kind, name, value, p in (
+            ("persona", "Black", 0.6, 0.01), ("persona", "Asian", 0.1, 0.8), ("story", "Black", 0.1, 0.8),
+            ("story", "Asian", 0.9, 0.01),
+        )
+    ]  # fmt: skip
+    assert strongest(over, asked) == "Strongest for Black (0.6)."
 
 
 def test_another_score_of_the_measure_is_no_group_in_which_a_finding_is_strong() -> None:

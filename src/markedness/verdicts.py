@@ -122,21 +122,23 @@ def _together(unsaid: Sequence[Answer]) -> Iterable[str]:
 def strongest(score: Score, scores: Iterable[Score], most: int = 2) -> str:
     """The groups in which a found Score is found on its own, the largest first; "" where there are none.
 
-    Of a Score over several groups alone; its Score of one group ends in the group: "gap.Black", "jsd.persona: Black".
+    Of the groups that it is over alone. Its Score of one of them ends in the group, "gap.Black", "jsd.persona: Black";
+    where there are several, as of another kind of texts, the first is meant.
     """
-    if score.group:
-        return ""
+    by_group: dict[str, Score] = {}
+    for one in scores:
+        part = one.group and one.measure == score.measure and one.item.rpartition(": ")[2] == one.group
+        if part and any(pair.startswith(f"{one.group} - ") for pair in score.over.split("; ")):
+            by_group.setdefault(one.group, one)
     same = [
         one
-        for one in scores
-        if one.group and one.measure == score.measure and one.item.rpartition(": ")[2] == one.group
-        and verdict(one).kind is VerdictKind.FOUND and one.above_null == score.above_null
-    ]  # fmt: skip
+        for one in by_group.values()
+        if verdict(one).kind is VerdictKind.FOUND and one.above_null == score.above_null
+    ]
     same.sort(key=lambda one: -abs(one.estimate))
     if not same:
         return ""
-    alone = len({one.group for one in same}) == len(same)
-    listed = ", ".join(f"{one.group if alone else one.item} ({one.estimate:.3g})" for one in same[:most])
+    listed = ", ".join(f"{one.group} ({one.estimate:.3g})" for one in same[:most])
     more = f", and {count(len(same) - most, 'more group')}" if len(same) > most else ""
     return f"Strongest for {listed}{more}."
 
