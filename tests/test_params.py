@@ -272,7 +272,8 @@ def test_load_of_an_axis_with_the_name_of_a_column_is_a_fault(tmp_path: Path, au
         ({"race": of("Métis", "Me\u0301tis")}, "have the same label 'métis'"),
         ({"race": of("a", "b", a={"noun": "Métis"}, b={"noun": "Me\u0301tis"})}, "have the same noun 'métis'"),
         ({"x": of("é", "b"), "y": of("e\u0301", "c")}, "both have the name 'é'; change the key of a value"),
-        ({"é": of("a", "b"), "e\u0301": of("c", "d")}, "are written alike; rename one"),
+        ({"é": of("a", "b"), "e\u0301": of("c", "d")}, "are written alike in keys and file names; rename one"),
+        ({"far right": of("a", "b"), "far-right": of("c", "d")}, "are written alike in keys and file names; rename"),
         ({"race": of("a", "b", b={"label": ""})}, "values.'b'.label: is empty"),
         ({"x": of("a b", "a"), "y": of("c", "b c")}, "both have the name 'a b c'; change the key of a value"),
         ({"x": of("other", "a"), "y": of("other", "b")}, "both have the name 'other'; change the key of a value"),
@@ -316,9 +317,10 @@ def test_load_of_a_model_that_would_be_overwritten_is_a_fault(tmp_path: Path, te
     assert expected in faults(tmp_path, text)
 
 
-def test_value_named_like_the_rows_of_all_groups_is_refused(tmp_path: Path) -> None:
-    axes = {"race": {"unmarked": "White", "values": {"White": {}, "all": {}}}}
+@pytest.mark.parametrize("name", ["all", "marked", "difference"])
+def test_value_named_like_what_is_of_several_groups_is_refused(tmp_path: Path, name: str) -> None:
+    axes = {"race": {"unmarked": "White", "values": {"White": {}, name: {}}}}
     content = {"models": {"m": {"backend": "scripted"}}, "personas": {"axes": axes}}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    with pytest.raises(ParamsError, match=r"values\.all: is the name of the rows of all groups together"):
+    with pytest.raises(ParamsError, match=rf"values\.{name}: is the name of what is of several groups"):
         params.load(tmp_path / "params.yaml")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pandas as pd
 from pydantic import AfterValidator, Field, PrivateAttr, SerializerFunctionWrapHandler, WrapSerializer, model_validator
 
-from markedness.records import Strict
+from markedness.records import Strict, composed
 
 
 class Value(Strict):
@@ -77,6 +77,11 @@ Axes = Annotated[dict[str, Axis], AfterValidator(_in_one_order), WrapSerializer(
 """The axes of params, in one order however they are written, so that this decides no draw: by name from z to a (race
 before gender, as most corpora have them); of an axis the unmarked value first, then the others by name. The order
 written names and words the groups ("Black woman"): `as_written`; it is kept when the block is dumped."""
+
+
+def key_part(name: str) -> str:
+    """A name as part of a key or file name: "_" for every character that is neither a letter nor a digit."""
+    return "".join(character if character.isalnum() else "_" for character in composed(name))
 
 
 def group_name(values: Mapping[str, Any], axes: Axes) -> str:

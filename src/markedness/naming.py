@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 
-from markedness.axes import Axes, Axis, Value, group_name
+from markedness.axes import Axes, Axis, Value, group_name, key_part
 from markedness.records import FILE_ROW, GENERATION_COLUMNS, CorpusColumns, composed
 from markedness.results import SCORE_COLUMNS
 
@@ -21,10 +21,12 @@ RESERVED_COLUMNS = frozenset(
         *GENERATION_COLUMNS, *SCORE_COLUMNS, "served_model", "fingerprint", "candidate", "log_prob", "reason",
         "estimator", "coverage", "cut_tokens", "candidate_tokens", "status", "answer", "kind", "marked", "duplicate",
         "dropped", "cluster", "missing", "included", "unsupported", "model", "audit", "axis", "comparison", "rank",
-        "word", "index", "level_0", "level_1", "language", FILE_ROW,
+        "word", "index", "level_0", "level_1", "language", "difference", FILE_ROW,
     )
 )  # fmt: skip
 """Columns of the tables of every audit; an axis is a column too."""
+RESERVED_VALUES = ("all", "marked", "difference", "names", "dialect")
+"""Ends of the keys of Scores over several groups, "pd_difference.marked"; those of one group end in its name."""
 RESERVED_MODELS = ("index",)
 """Pages of reports/ that are not a model's."""
 
@@ -65,16 +67,18 @@ def axes_faults(axes: Axes, columns: CorpusColumns) -> Iterator[str]:
         elif name in reserved:
             yield f"{name}: is the name of a column of the tables; choose another, such as '{name}_group'"
         yield from (f"{_shown(name)}.{fault}" for fault in _value_faults(axis))
-    for alike in repeated(map(composed, axes)):
-        yield f"two axes named {_shown(alike)} are written alike; rename one"
+    keys = {name: key_part(name).casefold() for name in axes}
+    for alike in repeated(keys.values()):
+        both = " and ".join(_shown(name) for name, key in keys.items() if key == alike)
+        yield f"{both}: are written alike in keys and file names; rename one"
     yield from _collisions(axes)
 
 
 def _value_faults(axis: Axis) -> Iterator[str]:
     """Faults of the values of one axis."""
     for key, words in axis.values.items():
-        if key == "all":
-            yield "values.all: is the name of the rows of all groups together; choose another key, and label it 'all'"
+        if key in RESERVED_VALUES:
+            yield f"values.{key}: is the name of what is of several groups; choose another key, and label it '{key}'"
         elif not key.strip():
             yield "values: a value has an empty key; name it, and leave cells of a corpus empty instead"
         elif len(key) > LONGEST:

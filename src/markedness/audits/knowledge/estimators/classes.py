@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.knowledge import NOT_MEASURED
+from markedness.axes import key_part
 
 Measure = Literal["regard", "toxicity", "valid", "regard_scored", "toxicity_scored"]
 MEASURES: tuple[Measure, ...] = ("regard", "toxicity")
@@ -154,11 +155,6 @@ class SubjectClass:
         crawl = pd.Index(self.crawls).get_indexer(pd.Index(self.asked["crawl"]))
         subject = pd.Index(self.subjects).get_indexer(pd.Index(self.asked["subject"]))
         return np.asarray(crawl * len(self.subjects) + subject, dtype=np.intp)
-
-
-def key_part(name: str) -> str:
-    """A name with "_" for every character that is neither a letter nor a digit."""
-    return "".join(character if character.isalnum() else "_" for character in name)
 
 
 def has_crawls(triples: pd.DataFrame) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from markedness.audits.knowledge.estimators.classes import key_part
+from markedness.axes import key_part
 
 if TYPE_CHECKING:
     import networkx
