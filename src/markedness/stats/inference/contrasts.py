@@ -75,14 +75,15 @@ def group_difference_score(
     clusters: ArrayLike | None = None,
     blocks: Sequence[ArrayLike] = (),
     family: int = 1,
+    confidence_level: float = 0.95,
     method: str = "",
     **about: Unpack[About],
 ) -> Score:
     """`contrast_score` of one axis."""
-    contrast = Contrast(labels, marked, unmarked, blocks)
     return contrast_score(
-        key, hits, totals, [contrast], rng, cluster=cluster, clusters=clusters, family=family, method=method, **about
-    )
+        key, hits, totals, [Contrast(labels, marked, unmarked, blocks)], rng, cluster=cluster, clusters=clusters,
+        family=family, confidence_level=confidence_level, method=method, **about,
+    )  # fmt: skip
 
 
 def contrast_score(
@@ -95,6 +96,7 @@ def contrast_score(
     cluster: str,
     clusters: ArrayLike | None = None,
     family: int = 1,
+    confidence_level: float = 0.95,
     method: str = "",
     rare: bool = False,
     **about: Unpack[About],
@@ -129,8 +131,7 @@ def contrast_score(
     top, below = (np.broadcast_to(np.asarray(one, dtype=float), shape) for one in (hits, totals))
     there = (below > 0) & np.isfinite(top)
     tested, left = testable(contrasts, there)
-    method = method or f"labels exchanged among whole {cluster}s, studentised; interval by leaving out one {cluster}"
-    method += f"; {left}" if left else ""
+    how = method or f"labels exchanged among whole {cluster}s, studentised; interval by leaving out one {cluster}"
     parts = [part for of in zip(tested, top, below, there, strict=True) if (part := _Ratios.of(*of)) is not None]
     if not parts:
         return claim(key, NAN, method="a group has no answers", **about)
@@ -145,8 +146,7 @@ def contrast_score(
         return estimate, np.sqrt(sum((w**2 * v for w, (_, v) in zip(shares, made, strict=True)), np.zeros(1)))
 
     def draw(n: int) -> Floats:
-        drawn = [part.exchange.draw(n, rng) for part in parts]
-        estimate, error = both(drawn)
+        estimate, error = both([part.exchange.draw(n, rng) for part in parts])
         return np.column_stack([studentised(estimate, error), estimate])
 
     def estimates(weights: Floats) -> Floats:
@@ -156,20 +156,21 @@ def contrast_score(
     estimate, error = both([part.exchange.labels[None, :] for part in parts])
     used, size = np.any([part.used for part in parts], axis=0), below.max(axis=0)
     identity = np.arange(shape[1]) if clusters is None else np.asarray(clusters)
-    of_axes = [np.where(part.used, part.code, -1) for part in parts]
     found = spread(
         lambda codes, n: leave_out(lambda weights: estimates(_all_units(weights, used)))(codes, n),
-        {cluster: identity[used]}, [labels[used] for labels in of_axes], weights=size[used],
+        {cluster: identity[used]}, [np.where(part.used, part.code, -1)[used] for part in parts], weights=size[used],
     )  # fmt: skip
     # Where every unit has the same ratio nothing could come out otherwise.
     varies = any(np.ptp(part.top[part.used] / part.below[part.used]) > 1e-12 for part in parts)
-    smallest = math.prod(part.exchange.smallest_p for part in parts)
-    null = exchange_test(float(studentised(estimate, error)[0]), draw, draws_needed(family), smallest_p=smallest)
+    observed, smallest = float(studentised(estimate, error)[0]), math.prod(part.exchange.smallest_p for part in parts)
+    null = exchange_test(observed, draw, draws_needed(family), smallest_p=smallest)
     about.setdefault("n", round(size[used].sum()))
-    shown = null if varies else Null(p=1.0)
     if rare and varies and null.p > ALPHA:
         found = found.at_least(null.sd, found.df)
-    made = claim(key, float(estimate[0]), found, shown, family=family, method=method, **about)
+    made = claim(
+        key, float(estimate[0]), found, null if varies else Null(p=1.0), family=family,
+        confidence_level=confidence_level, method=f"{how}; {left}" if left else how, **about,
+    )  # fmt: skip
     return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
 
 

@@ -107,8 +107,8 @@ def dialect_scores(features: FeatureTables, params: Params, rng: np.random.Gener
                 decided(rows[rows["kind"].eq("decision")], attributes, task, params.rule) for rows in (own, other)
             ]
             if all(sides_decided):
-                key = f"decision.{task}: {first} - {second}"
-                made.append(decision_contrast(key, sides_decided[0], sides_decided[1], rng, family))
+                key, level = f"decision.{task}: {first} - {second}", params.confidence_level
+                made.append(decision_contrast(key, sides_decided[0], sides_decided[1], rng, family, level))
     return adjusted(made, [score.key for score in made])
 
 

@@ -29,7 +29,8 @@ def decision_score(
     missing = sum(_missing(one) + _missing(one, reference=True) for one in decided)
     named = all(one.clusters is not None and one.clusters_reference is not None for one in decided)
     return _difference(
-        key, pd.concat(map(_cells, decided)), rng, family, "" if named else "verb", n_missing=missing, unit="decisions",
+        key, pd.concat(map(_cells, decided)), rng, family, confidence_level, "" if named else "verb",
+        n_missing=missing, unit="decisions",
         positive=f"speakers of {first.group} get more detrimental decisions than those of {first.reference}",
         negative=f"speakers of {first.group} get fewer detrimental decisions than those of {first.reference}",
         worse=1, comparable=True, group=first.group, reference=first.reference,
@@ -37,8 +38,9 @@ def decision_score(
 
 
 def decision_contrast(
-    key: str, first: Sequence[Verdicts], second: Sequence[Verdicts], rng: np.random.Generator, family: int = 1
-) -> Score:
+    key: str, first: Sequence[Verdicts], second: Sequence[Verdicts], rng: np.random.Generator, family: int = 1,
+    confidence_level: float = 0.95,
+) -> Score:  # fmt: skip
     """Rate of detrimental decisions about one marked guise minus that of another.
 
     Parameters
@@ -73,7 +75,7 @@ def decision_contrast(
     keys = pd.MultiIndex.from_arrays([marked["set"], marked["cluster"].where(marked["set"].eq(""), "")])
     shared = keys.isin(keys[marked["side"]]) & keys.isin(keys[~marked["side"]])
     if not named:
-        return _difference(key, marked, rng, family, "verb", **about)
+        return _difference(key, marked, rng, family, confidence_level, "verb", **about)
     together = keys[shared].unique()
     own_sets = not together.get_level_values(0).any()
     few = len(together) < MIN_CLUSTERS and not shared.all()
@@ -82,8 +84,8 @@ def decision_contrast(
     if own_sets and unlike and cells.groupby("side")["marked"].nunique().eq(2).sum() == 2:
         known = all(one.clusters_reference is not None for one in (*first, *second))
         why = f"fewer than {MIN_CLUSTERS} sources have both guises" if few else "the guises have other reference texts"
-        return _difference_of_differences(key, cells, why, "" if known else "verb", family, about)
-    made = _difference(key, marked[shared], rng, family, "", **about)
+        return _difference_of_differences(key, cells, why, "" if known else "verb", family, confidence_level, about)
+    made = _difference(key, marked[shared], rng, family, confidence_level, "", **about)
     left = "; texts that have no counterpart in the other guise are left out"
     return made if shared.all() else replace(made, method=made.method + left)
 
@@ -125,7 +127,7 @@ def _same_references(cells: pd.DataFrame) -> bool:
 
 
 def _difference_of_differences(
-    key: str, cells: pd.DataFrame, why: str, missing_column: str, family: int, about: About
+    key: str, cells: pd.DataFrame, why: str, missing_column: str, family: int, confidence_level: float, about: About
 ) -> Score:
     """Two guises, each against the reference in its own sets; cells: hit, marked, side, cluster, prompt."""
     names = about["group"], about["reference"]
@@ -144,10 +146,13 @@ def _difference_of_differences(
     about["n"] = len(cells)
     sampled = "verbs or texts crossed with prompts" if PROMPT in factors else "verbs or texts"
     method = f"{why}: each rate minus that of the reference in its own sets; t over {sampled}, each left out in turn"
-    return claim(key, estimate, found, family=family, method=method, missing_column=missing_column, **about)
+    return claim(
+        key, estimate, found, family=family, confidence_level=confidence_level, method=method,
+        missing_column=missing_column, **about,
+    )  # fmt: skip
 
 
-def missing_score(rows: pd.DataFrame, rng: np.random.Generator, family: int) -> Score:
+def missing_score(rows: pd.DataFrame, rng: np.random.Generator, family: int, confidence_level: float = 0.95) -> Score:
     """Share of missing scores of texts in the guise minus that of its reference.
 
     A score that is absent without a reason was not asked for: sets that are not matched may differ in size.
@@ -166,16 +171,18 @@ def missing_score(rows: pd.DataFrame, rng: np.random.Generator, family: int) -> 
         parts.append(side[asked[value].notna() | why])
     both = pd.concat(parts)
     return _difference(
-        "missing.difference", both, rng, family, "verb" if both["cluster"].isna().any() else "", unit="scores",
-        n_missing=int(both["hit"].sum()), comparable=True, group=group, reference=reference,
+        "missing.difference", both, rng, family, confidence_level,
+        "verb" if both["cluster"].isna().any() else "",
+        unit="scores", n_missing=int(both["hit"].sum()), comparable=True, group=group, reference=reference,
         positive=f"more scores are missing after texts in {group} than after {reference}",
         negative=f"fewer scores are missing after texts in {group} than after {reference}",
     )  # fmt: skip
 
 
 def _difference(
-    key: str, cells: pd.DataFrame, rng: np.random.Generator, family: int, missing_column: str, **about: Unpack[About]
-) -> Score:
+    key: str, cells: pd.DataFrame, rng: np.random.Generator, family: int, confidence_level: float, missing_column: str,
+    **about: Unpack[About],
+) -> Score:  # fmt: skip
     """Difference of two rates, from cells: hit, total, marked, cluster, prompt, set ("" where matched)."""
     if missing_column or cells.empty:
         rates = cells.groupby("marked")["hit"].mean()
@@ -186,7 +193,8 @@ def _difference(
     block = units["set"].astype(str) + "/" + units["cluster"].astype(str).where(units["set"].eq(""), "")
     made = group_difference_score(
         key, units["hit"], units["total"], units["marked"], [True], False, rng, cluster=VERB,
-        clusters=units["cluster"].astype(str), blocks=[block], family=family, method=_METHOD, **about,
+        clusters=units["cluster"].astype(str), blocks=[block], family=family, confidence_level=confidence_level,
+        method=_METHOD, **about,
     )  # fmt: skip
     if cells["prompt"].nunique() < MIN_CLUSTERS or np.isnan(made.p):
         return made
@@ -197,7 +205,9 @@ def _difference(
     about["n"] = made.n
     method = "t over verbs or texts crossed with prompts, each left out in turn"
     varies = cells["hit"].nunique() > 1
-    return claim(key, made.estimate, crossed, family=family, method=method, **about) if varies else made
+    if not varies:
+        return made
+    return claim(key, made.estimate, crossed, family=family, confidence_level=confidence_level, method=method, **about)
 
 
 def _leave_out(cells: pd.DataFrame, part: Codes, signs: Sequence[float]) -> LeaveOut:

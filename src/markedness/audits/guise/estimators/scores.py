@@ -67,7 +67,7 @@ def _of_guise(
     own: pd.DataFrame, attributes: pd.DataFrame, params: Params, rng: np.random.Generator
 ) -> Iterator[tuple[str, Callable[[], Score]]]:
     """The keys of one guise against its reference, and what makes each Score, with draws of its own."""
-    tasks = association_tasks(own, attributes, params)
+    tasks, level = association_tasks(own, attributes, params), params.confidence_level
     for one in claims(tasks):
         yield one.key, partial(one.made, rng.spawn(1)[0])
     for task in tasks:
@@ -77,8 +77,8 @@ def _of_guise(
     decisions = own[own["kind"].eq("decision")]
     for name in decisions["task"].unique():
         answers, key = decided(decisions, attributes, str(name), params.rule), f"decision.{name}"
-        yield key, partial(decision_score, key, answers, rng.spawn(1)[0], FAMILY)
-    yield "missing.difference", partial(missing_score, own, rng.spawn(1)[0], FAMILY)
+        yield key, partial(decision_score, key, answers, rng.spawn(1)[0], FAMILY, level)
+    yield "missing.difference", partial(missing_score, own, rng.spawn(1)[0], FAMILY, level)
 
 
 def _complete(made: Sequence[Score], scored: pd.DataFrame) -> list[Score]:

@@ -326,7 +326,7 @@ def _only(counts: PairCounts, kept: NDArray[np.bool_]) -> PairCounts:
     return made
 
 
-def cue_differences(counts: PairCounts, codes: Codes) -> pd.DataFrame:
+def cue_differences(counts: PairCounts, codes: Codes, confidence_level: float = 0.95) -> pd.DataFrame:
     """Group 0 minus group 1 in each cue: cue, difference, its jackknife interval and t test over names.
 
     Returns
@@ -346,5 +346,5 @@ def cue_differences(counts: PairCounts, codes: Codes) -> pd.DataFrame:
         estimate, persons = float(whole[0, 0, place]), counts.persons[here]
         moved = _by_person(left[0, 0, place][here] - estimate, persons, persons)
         made = spread(_given(estimate + moved), {"name": persons}, codes[here])
-        rows.append((cue.name, estimate, *made.interval(estimate), made.p(estimate)))
+        rows.append((cue.name, estimate, *made.interval(estimate, confidence_level), made.p(estimate)))
     return pd.DataFrame(rows, columns=["cue", "difference", "difference_ci_low", "difference_ci_high", "p"])

@@ -97,7 +97,7 @@ def published_effects(
     effects = pd.DataFrame(rows)
     if len(effects):
         tested = [
-            cue_differences(counts, np.select([members[reference], own], [0, 1], -1)).assign(
+            cue_differences(counts, np.select([members[reference], own], [0, 1], -1), confidence_level).assign(
                 comparison=f"{group.reference} v. {group.name}"
             )
             for group, own in members.items()

@@ -89,7 +89,7 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     elif answers["kind"].eq("text").any():
         why = "the answers are longer texts, which are compared by sentence embeddings (similarity_difference)"
         made.append(not_estimated("pd_difference.marked", why))
-    missing = noncompliance_difference(answers, axes, rng, TESTED)
+    missing = noncompliance_difference(answers, axes, rng, TESTED, params.confidence_level)
     every = axis_labels(answers.drop_duplicates("cluster").set_index("cluster"), axes)
     made.append(_warned(missing, unlike_names(every, {value for one in every for value in one.values})))
     return inference.adjusted(made, SPEC.headline)

@@ -28,7 +28,9 @@ _KEY = "refusals.difference"
 _UNEQUAL = "texts are missing more often for some groups than for others"
 
 
-def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Generator) -> Score:
+def refusal_difference(
+    corpus: Corpus, family: int, most: int, rng: np.random.Generator, confidence_level: float = 0.95
+) -> Score:
     """Mean over the marked values of the absolute difference in missing texts from the unmarked value, beyond chance.
 
     Absolute, since refusals of one group may be more than those of its unmarked group on one axis and less on another.
@@ -63,7 +65,7 @@ def refusal_difference(corpus: Corpus, family: int, most: int, rng: np.random.Ge
     excess = replace(null, mean=null.mean - null.mean, low=null.low - null.mean, high=null.high - null.mean)
     made = claim(
         _KEY, observed - null.mean, units.spread(_influences(grouping, units, by_unit, pairs, differences)), excess,
-        family=family,
+        family=family, confidence_level=confidence_level,
         method=units.method("labels of requests exchanged within prompt, one-sided").replace("one text", "one request")
         + (f"; {left}" if left else ""),
         missing_column=units.missing_column, smallest_effect=null_detectable(null, family), comparable=True,
@@ -138,7 +140,7 @@ def _influences(
     return units.clustered(influences[:, None])[:, 0]
 
 
-def refusals_by_group(corpus: Corpus, rng: np.random.Generator) -> list[Score]:
+def refusals_by_group(corpus: Corpus, rng: np.random.Generator, confidence_level: float = 0.95) -> list[Score]:
     """Share of missing texts of each marked value minus that of the unmarked one, of each combination minus the rest.
 
     None where no text is missing: there is nothing to tell apart.
@@ -146,7 +148,7 @@ def refusals_by_group(corpus: Corpus, rng: np.random.Generator) -> list[Score]:
     hits, grouping, units = corpus.missing, corpus.asked_grouping, corpus.asked
     if "refusals" in corpus.unread or not 0 < hits.mean() < 1 or units.missing_column:
         return []
-    by_unit = _by_unit(units, hits)
+    of = partial(_difference, corpus, _by_unit(units, hits), rng=rng, confidence_level=confidence_level)
     found = []
     for group in grouping.compared:
         if not group.marked or len(group.fixed) > 1:
@@ -156,23 +158,24 @@ def refusals_by_group(corpus: Corpus, rng: np.random.Generator) -> list[Score]:
         labels = np.full(len(units), "", dtype=object)
         for name, fixed in ((group.name, group.fixed), reference):
             labels[grouping.fits(fixed)[units.combination] > 0] = name
-        found.append(_difference(corpus, by_unit, labels, group.name, reference[0], rng, rest[units.combination]))
+        found.append(of(labels, group.name, reference[0], rest[units.combination]))
     whole = [group for group in grouping.groups if len(group.fixed) == len(grouping.axes) > 1]
     for group in whole:
         labels = np.where(grouping.fits(group.fixed)[units.combination] > 0, group.name, "the other groups")
-        found.append(_difference(corpus, by_unit, labels, group.name, "the other groups", rng, None))
+        found.append(of(labels, group.name, "the other groups", None))
     return found
 
 
 def _difference(
-    corpus: Corpus, hits: Floats, labels: NDArray[np.object_], name: str, other: str, rng: np.random.Generator,
-    rest: NDArray[np.int64] | None,
+    corpus: Corpus, hits: Floats, labels: NDArray[np.object_], name: str, other: str, rest: NDArray[np.int64] | None,
+    rng: np.random.Generator, confidence_level: float,
 ) -> Score:  # fmt: skip
     units = corpus.asked
     return group_difference_score(
         f"refusals.{corpus.kind}: {name}", hits, units.copies, labels, [name], other, rng, cluster="request",
         clusters=np.array(units.names, dtype=object), blocks=[units.block, *([] if rest is None else [rest])],
-        unit="requests", group=name, reference=other, n_missing=int(hits[labels == name].sum()),
+        confidence_level=confidence_level, unit="requests", group=name, reference=other,
+        n_missing=int(hits[labels == name].sum()),
         positive=f"texts about the group {name} are missing more often than those about {other}",
         negative=f"texts about the group {name} are missing less often than those about {other}",
     )  # fmt: skip

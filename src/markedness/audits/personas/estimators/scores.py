@@ -59,7 +59,7 @@ def claims(
         made = _of_kind(corpus, params, rng)
         tests[corpus.kind] = made.interactions
         found += made.headline if place == 0 else of_further_kind(corpus.kind, made.headline)
-        refusals = corrected(refusals_by_group(corpus, rng.spawn(1)[0]))
+        refusals = corrected(refusals_by_group(corpus, rng.spawn(1)[0], params.confidence_level))
         found += [*_with_refusals(made.of_groups(), refusals), *made.of_labelings, *refusals]
     return adjusted(found, SPEC.headline), tests
 
@@ -79,7 +79,7 @@ def _of_kind(corpus: Corpus, params: Params, rng: np.random.Generator) -> _Made:
     words, of_groups = word_scores(corpus, params, rng)
     svm, of_labelings = svm_scores(corpus, params, rng)
     interaction, tests = interaction_score(corpus, params, rng)
-    missing = refusal_difference(corpus, FAMILY, most_draws(params), rng)
+    missing = refusal_difference(corpus, FAMILY, most_draws(params), rng, params.confidence_level)
     return _Made([*words, svm, _similarity(corpus, params), interaction, missing], of_groups, of_labelings, tests)
 
 

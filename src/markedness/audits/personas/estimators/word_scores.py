@@ -220,7 +220,9 @@ def _group_scores(
                 continue
             own, made = tested
             test = _Test.of(own.exchange, made, most_draws(params, 1))
-            by_group[group.name] = _of_group(corpus, group, test, own, float(bits[place]), clustered[:, place])
+            by_group[group.name] = _of_group(
+                corpus, group, test, own, float(bits[place]), clustered[:, place], params.confidence_level
+            )
     found = [by_group[group.name] for group in corpus.compared]
     return [
         *corrected([counted for counted, _ in found]),
@@ -241,7 +243,7 @@ def _not_tested(corpus: Corpus, group: Group, axis: str | None, n_words: float) 
 
 
 def _of_group(
-    corpus: Corpus, group: Group, test: _Test, own: Exchanged, bits: float, influence: Floats
+    corpus: Corpus, group: Group, test: _Test, own: Exchanged, bits: float, influence: Floats, confidence_level: float
 ) -> tuple[Score, Score]:
     """Marked words and excess divergence of one group."""
     column, width = own.groups.index(group), len(own.groups)
@@ -258,7 +260,7 @@ def _of_group(
         claim(
             f"jsd.{corpus.kind}: {group.name}", bits - more.mean,
             units.spread(influence) if units.supports(group) else NO_SPREAD, _centred(more),
-            method=units.method(f"{how}, one-sided", group), missing_column=missing,
+            confidence_level=confidence_level, method=units.method(f"{how}, one-sided", group), missing_column=missing,
             smallest_effect=null_detectable(more), **_about(corpus, _MORE_BITS, group),
         ),
     )  # fmt: skip
