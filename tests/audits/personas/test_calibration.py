@@ -147,6 +147,38 @@ def test_scores_headline_is_made_once_each_and_adjusted_by_holm() -> None:
 
 
 WITHOUT_MODELS = {"featurize": {"embeddings": None, "svm": {"enabled": False}}}
+
+
+def of_few_authors(seed: int) -> Score:
+    """``interaction.excess`` of a blind world: 24 authors of six groups, each with words of their own in four texts."""
+    rng = np.random.default_rng([20261127, seed])
+    values = {"race": ["White", "Black", "Asian"], "gender": ["man", "woman"]}
+    axes = {axis: Axis(unmarked=keys[0], values={key: Value() for key in keys}) for axis, keys in values.items()}
+    rows, counts = [], []
+    for race, gender, author in product(*values.values(), range(4)):
+        shares = -np.log(np.arange(3, 203)) + rng.normal(0, 1, 200)
+        for prompt in range(4):
+            own = np.exp(shares + rng.normal(0, 0.4, 200))
+            counts.append(rng.multinomial(int(rng.uniform(21, 39)), own / own.sum()))
+            rows.append((f"prompt {prompt}", race, gender, f"{race} {gender} {author}"))
+    texts = pd.DataFrame(rows, columns=["prompt_id", "race", "gender", "cluster"]).assign(duplicate=False)
+    texts = texts.assign(
+        text=range(len(texts)), kind="persona", sample=range(len(texts)), group=texts["race"] + " " + texts["gender"],
+        status="ok", included=True, sentiment=np.nan,
+    )  # fmt: skip
+    words = np.array([f"word{place}" for place in range(200)], dtype=object)
+    bag = WordCounts(words, scipy.sparse.csr_matrix(np.array(counts, dtype=np.int32))).table()
+    features = {**draw(Study(), rng), "texts": texts, "bag_of_words": bag}
+    return interaction_score(Corpus(features, axes, "persona"), FEW, rng)[0]
+
+
+@pytest.mark.slow
+def test_words_of_a_few_authors_of_each_group_are_no_words_of_crossed_groups() -> None:
+    found = [of_few_authors(seed).p for seed in range(120)]  # 14 with residuals as the fit leaves them
+    assert np.isfinite(found).all()
+    assert sum(p <= 0.05 for p in found) <= int(stats.binom.isf(0.01, 120, 0.05))
+
+
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmn" for b in "aeiou" for c in ("ra", "lo", "ti", "sen")]
 
 

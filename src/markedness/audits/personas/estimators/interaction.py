@@ -73,7 +73,8 @@ def interactions(corpus: Corpus, n_draws: int, family: int, rng: np.random.Gener
     proportional fitting; z is the signed root 2 (sqrt(c/f + 3/8) - sqrt(m/f + 3/8)) / sqrt(g) of the count c against
     the fitted m, with f the variance of the units' residuals over their mean (texts repeat their words) and g the
     share of the variance that fitting leaves. Its largest value is compared with those of standardised residuals
-    exchanged among the units of a prompt: exact for words that no axis changes. Where the texts of a combination repeat
+    exchanged among the units of a prompt, over the root of the share of their variance that fitting leaves: with 30
+    authors of six groups 12 % of 296 blind worlds were found without it. Where the texts of a combination repeat
     their words more than others, f is larger there, and residuals are exchanged over its root. Only words that a group
     has more of than expected count. Source: Freedman & Lane 1983, Journal of Business & Economic Statistics
     1(4):292-298.
@@ -190,7 +191,7 @@ class _Residuals:
     combination: NDArray[np.int64]
     """Of each cell."""
     values: NDArray[np.float32]
-    """(x - m) / sqrt(m r), (u, V); r: relative dispersion of the combination."""
+    """(x - m) / sqrt(m r), (u, V), by u over the degrees of freedom left; r: relative dispersion of the combination."""
     root_rate: NDArray[np.float32]
     """Square root of the fitted rate of each cell times r, (cells, V)."""
     root_length: NDArray[np.float32]
@@ -206,6 +207,8 @@ class _Residuals:
         root_rate *= np.sqrt(relative)[keys[:, 1]][:, None]
         values = np.divide(residual, np.sqrt(rate), out=np.zeros_like(residual), where=rate > 1e-12)
         values /= np.sqrt(relative)[units.combination][:, None]
+        fitted = [np.unique(units.prompt), *(np.unique(corpus.grouping.split(a)[0])[1:] for a in corpus.grouping.axes)]
+        values *= np.sqrt(len(units) / max(1, len(units) - sum(map(len, fitted))))
         everyone = np.arange(len(units))
         return cls(
             Exchange(everyone, units.block), cells, keys[:, 1], values.astype(np.float32),
