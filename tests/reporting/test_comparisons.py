@@ -82,6 +82,10 @@ def test_sentences_name_the_pairs_of_a_note_and_count_those_that_they_leave_out(
     assert sentences(differing(*pairs))[1] == (
         "personas: a and b, a and c, a and d, a and e, and 2 further pairs: a caveat."
     )
+    table = differing(("a", "b", 0.5, "Holm", ""), ("a", "b", math.nan, "Holm", "not measured in one of the two."))
+    assert sentences(table.assign(score=["gap.marked", "gap.other"]))[1] == (
+        "personas: a and b are not compared in gap.other: not measured in one of the two."
+    )
     many = sentences(differing(*(("a", "b", math.nan, "Holm", f"reason {i:02}") for i in range(30))))
     assert len(many) == 20 and many[-1] == "11 further sentences: see the notes of differences.csv."  # 19 + 11 = 30
 

@@ -195,7 +195,10 @@ def sentences(differences: pd.DataFrame, limit: int = 20) -> list[str]:
             )
         for note, noted in rows[rows["note"].ne("")].groupby("note", sort=False):
             untested = noted["p_adjusted"].isna().all()
-            found.append(f"{audit}: {_pairs(noted)}{' are not compared' if untested else ''}: {note}.")
+            some = sorted(set(noted["score"])) if noted["score"].nunique() < rows["score"].nunique() else []
+            what = " are not compared" if untested else ""
+            what += f" in {', '.join(some[:4])}{', ...' if len(some) > 4 else ''}" if some else ""
+            found.append(f"{audit}: {_pairs(noted)}{what}: {str(note).rstrip('.')}.")
     more = len(found) - limit + 1
     return [*found[: limit - 1], f"{more} further sentences: see the notes of differences.csv."] if more > 1 else found
 
