@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy
+from numpy.typing import NDArray
 from scipy import stats
 
 from markedness import marked_words
@@ -20,7 +22,7 @@ from markedness.audits.personas.estimators.word_scores import interaction_score
 from markedness.audits.personas.evaluate import Params, evaluate
 from markedness.audits.personas.language.word_counts import WordCounts
 from markedness.audits.personas.worlds import Study, draw, worlds
-from markedness.axes import Axis, Value
+from markedness.axes import Axes, Axis, Value
 from markedness.results import Score
 from markedness.stats.inference import difference
 
@@ -149,6 +151,20 @@ def test_scores_headline_is_made_once_each_and_adjusted_by_holm() -> None:
 WITHOUT_MODELS = {"featurize": {"embeddings": None, "svm": {"enabled": False}}}
 
 
+def interaction_of(
+    texts: pd.DataFrame, counts: Sequence[NDArray[np.int64]], axes: Axes, rng: np.random.Generator
+) -> Score:
+    """``interaction.excess`` of texts (prompt_id, race, gender, cluster, duplicate) with these counts of words."""
+    texts = texts.assign(
+        text=range(len(texts)), kind="persona", sample=range(len(texts)), group=texts["race"] + " " + texts["gender"],
+        status="ok", included=True, sentiment=np.nan,
+    )  # fmt: skip
+    words = np.array([f"word{place}" for place in range(len(counts[0]))], dtype=object)
+    bag = WordCounts(words, scipy.sparse.csr_matrix(np.array(counts, dtype=np.int32))).table()
+    features = {**draw(Study(), rng), "texts": texts, "bag_of_words": bag}
+    return interaction_score(Corpus(features, axes, "persona"), FEW, rng)[0]
+
+
 def of_few_authors(seed: int) -> Score:
     """``interaction.excess`` of a blind world: 24 authors of six groups, each with words of their own in four texts."""
     rng = np.random.default_rng([20261127, seed])
@@ -162,14 +178,7 @@ def of_few_authors(seed: int) -> Score:
             counts.append(rng.multinomial(int(rng.uniform(21, 39)), own / own.sum()))
             rows.append((f"prompt {prompt}", race, gender, f"{race} {gender} {author}"))
     texts = pd.DataFrame(rows, columns=["prompt_id", "race", "gender", "cluster"]).assign(duplicate=False)
-    texts = texts.assign(
-        text=range(len(texts)), kind="persona", sample=range(len(texts)), group=texts["race"] + " " + texts["gender"],
-        status="ok", included=True, sentiment=np.nan,
-    )  # fmt: skip
-    words = np.array([f"word{place}" for place in range(200)], dtype=object)
-    bag = WordCounts(words, scipy.sparse.csr_matrix(np.array(counts, dtype=np.int32))).table()
-    features = {**draw(Study(), rng), "texts": texts, "bag_of_words": bag}
-    return interaction_score(Corpus(features, axes, "persona"), FEW, rng)[0]
+    return interaction_of(texts, counts, axes, rng)
 
 
 @pytest.mark.slow
@@ -253,14 +262,7 @@ def of_copies(seed: int) -> Score:
                 rows.append((f"prompt {prompt}", race, gender, f"#{prompt} {race} {gender} {sample}", copy > 0))
                 counts.append(said)
     texts = pd.DataFrame(rows, columns=["prompt_id", "race", "gender", "cluster", "duplicate"])
-    texts = texts.assign(
-        text=range(len(texts)), kind="persona", sample=range(len(texts)), group=texts["race"] + " " + texts["gender"],
-        status="ok", included=True, sentiment=np.nan,
-    )  # fmt: skip
-    words = np.array([f"word{place}" for place in range(300)], dtype=object)
-    bag = WordCounts(words, scipy.sparse.csr_matrix(np.array(counts, dtype=np.int32))).table()
-    features = {**draw(Study(), rng), "texts": texts, "bag_of_words": bag}
-    return interaction_score(Corpus(features, axes, "persona"), FEW, rng)[0]
+    return interaction_of(texts, counts, axes, rng)
 
 
 @pytest.mark.slow
