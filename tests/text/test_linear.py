@@ -8,6 +8,7 @@ with a reader that runs it or with the reason why no model output reaches it.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import subprocess
 import sys
@@ -93,6 +94,14 @@ def listed_text(text: str) -> None:
     from markedness.audits.annotation.examples import _text
 
     _text(text, 3, 8)
+
+
+def cells(text: str) -> None:
+    from markedness.separated import quoting
+
+    for cell in (text, f'"{text}', '"' + text.replace('"', '""') + '"'):
+        with contextlib.suppress(ValueError):  # where it can't be told how the file was written
+            quoting(f"group\ttext\nA\t{cell}\n")
 
 
 def refusals(text: str) -> None:
@@ -240,6 +249,7 @@ READERS = {
     ),
     "snippets": Reader(snippets, ("reporting/examples.py:snippet",) * 3, ("!!", "unheard-of")),
     "listed text": Reader(listed_text, ("audits/annotation/examples.py:_text",), ("3. ", "\n3. ")),
+    "cells": Reader(cells, ("separated.py:_QUOTED",), ('""', "\t", "\n"), FEW),
     "refusals": Reader(
         refusals,
         ("text/refusals.py:_OPENING", *["text/refusals.py:_OPENINGS"] * 3),
