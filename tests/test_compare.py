@@ -12,7 +12,8 @@ import pytest
 from scipy.stats import binomtest
 from tests.cells import number, row, text
 
-from markedness.compare import Comparison, corrected, replicated_effects, replications, word_overlap
+from markedness.compare import Comparison, corrected
+from markedness.compared_tables import replicated_effects, replications, word_overlap
 from markedness.records import FeatureTables, Unsupported
 from markedness.reporting.comparisons import charts
 from markedness.results import Score, named_contrasts

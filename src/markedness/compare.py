@@ -1,4 +1,4 @@
-"""Models side by side: differences of headline scores, overlap of marked words, replication of effects.
+"""Models side by side: differences of headline scores.
 
 Works on tables alone; `markedness.study` reads and writes them.
 """
@@ -6,33 +6,36 @@ Works on tables alone; `markedness.study` reads and writes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_bool_dtype
 
 from markedness.asked import Asked, Unlike, unlike
 from markedness.cards import count
+from markedness.in_common import ASKED, in_common, left_out
 from markedness.records import FeatureTables, Unsupported
-from markedness.results import JUDGE, Score
+from markedness.results import JUDGE, Score, not_estimated
 from markedness.stats import inference
 from markedness.text.languages import language_name, language_of
 
 Scores = Callable[[FeatureTables], Sequence[Score]]
 """features -> Scores with the influences of their clusters."""
+Comparable = Callable[[Mapping[str, FeatureTables]], dict[str, FeatureTables]]
+"""Model -> features; the same, kept to what all of these models answered."""
 
 DIFFERENCE_COLUMNS = (
     "audit", "score", "model_a", "model_b", "a", "b", "difference", "ci_low", "ci_high", "p", "p_adjusted",
     "detectable", "n_clusters", "method", "correction", "note",
 )  # fmt: skip
-OVERLAP_COLUMNS = ("kind", "group", "model_a", "model_b", "n_a", "n_b", "n_shared", "jaccard", "shared")
-REPLICATION_COLUMNS = (
-    "model_a", "model_b", "n", "hits", "share", "share_ci_low", "share_ci_high", "expected", "chi2", "p", "same_sign",
-    "sampling_share",
-)  # fmt: skip
+ONE = "not measured in one of the two"
+APART = "not measured on what both were asked and answered"
+"""Why a Score is not compared that a model has on all that it was asked."""
 CORRECTIONS = {"holm": "Holm", "fdr_bh": "Benjamini-Hochberg"}
 
 
@@ -47,6 +50,17 @@ class Paired:
     """Headline key -> why the two Scores are not about the same."""
     n_shared: int
     """Clusters that both were asked."""
+    left_out: str = ""
+    """What one was asked alone, or answered alone, so that it does not count: a sentence without a full stop."""
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Model -> its tables, of the questions of both, of the clusters and questions of both, and of those answered."""
+
+    questions: Mapping[str, FeatureTables]
+    asked: Mapping[str, FeatureTables]
+    answered: Mapping[str, FeatureTables]
 
 
 @dataclass
@@ -66,9 +80,17 @@ class Comparison:
     confidence_level: float = 0.95
     question: str = ""
     """The column of that table that says what was asked; without it, all rows ask the same."""
+    comparable: Comparable | None = None
+    """What keeps two models to what both answered, before clusters and questions do."""
+    answered: str = ""
+    """The column of that table that is set, or a number, where a row has an answer that counts."""
+    missing_key: str = ""
+    """The Score that asks what is missing: it is made on what both were asked, the others on what both answered."""
+    compared_on: Sequence[str] = ()
+    """Further columns of that table that say what was asked: their values are named where they are left out."""
     asked: Mapping[str, Asked] = field(default_factory=dict)
     """Model -> what it was asked; of one that is not named it is not known."""
-    _made: dict[tuple[str, tuple[Any, ...], tuple[Any, ...]], dict[str, Score]] = field(default_factory=dict)
+    _made: dict[tuple[str, bytes], dict[str, Score]] = field(default_factory=dict)
 
     def differences(self) -> pd.DataFrame:
         """A row per pair of models and comparable headline Score, `DIFFERENCE_COLUMNS`: ``a - b``.
@@ -90,20 +112,25 @@ class Comparison:
         spoken = [language_name(language_of(self._rows(name))) for name in (a, b)]
         if spoken[0] != spoken[1]:
             return Unsupported(f"{a} was asked in {spoken[0]}, {b} in {spoken[1]}: what differs may be the language")
-        asked = self._shared(self._values(a, self.question), self._values(b, self.question))
-        if not asked and self.question:
-            return Unsupported(f"no {self.question} in common; give one that both were asked one name")
-        shared = self._shared(self._values(a, self.cluster, asked), self._values(b, self.cluster, asked))
-        if not shared:
-            return Unsupported(f"no {self.cluster} in common")
-        first, second = self._scored(a, shared, asked), self._scored(b, shared, asked)
-        whole = {name: self._scored(name, self._values(name, self.cluster, asked), asked) for name in (a, b)}
+        shared = self._of_both(a, b)
+        if isinstance(shared, Unsupported):
+            return shared
+        first, second = (self._of(name, shared) for name in (a, b))
+        whole = {name: self._scored(name, shared.questions[name]) for name in (a, b)}
         reasons = {
             key: self._unlike(key, (a, b), (first[key], second[key]), whole)
             for key in self.headline
             if key in first and key in second
         }
-        return Paired(first, second, {key: reason for key, reason in reasons.items() if reason}, len(shared))
+        found = {key: reason for key, reason in reasons.items() if reason}
+        for key in self.headline:
+            if key not in found and not any(_measured(one.get(key)) for one in (first, second)):
+                apart = [self._scored(name, self._tables(name)).get(key) for name in (a, b)]
+                found |= {key: APART} if any(map(_measured, apart)) else {}
+        kept = {name: tables[self.table] for name, tables in shared.answered.items()}
+        columns = [name for name in dict.fromkeys((*self.compared_on, self.question, self.cluster)) if name]
+        out = left_out({name: (self._rows(name), kept[name]) for name in (a, b)}, columns)
+        return Paired(first, second, found, kept[a][self.cluster].nunique(), out)
 
     def asked_unlike(self, a: str, b: str) -> Unlike:
         """How two models were asked unlike."""
@@ -115,22 +142,25 @@ class Comparison:
         scored = self.paired(a, b)
         if isinstance(scored, Unsupported):
             return [{**base, "score": "", "note": scored.reason}]
-        first, second, asked = scored.first, scored.second, str(self.asked_unlike(a, b))
+        unlike = self.asked_unlike(a, b)
         rows = []
         for key in self.headline:
-            if key not in first or key not in second or not (first[key].comparable and second[key].comparable):
+            first, second = (one.get(key, not_estimated(key)) for one in (scored.first, scored.second))
+            row = {**base, "score": key, "a": first.estimate, "b": second.estimate}
+            reason = scored.unlike.get(key) or _alone(first, second)
+            if not (first.comparable or second.comparable or reason == APART):
                 continue
-            if reason := scored.unlike.get(key):
-                rows.append({**base, "score": key, "a": first[key].estimate, "b": second[key].estimate, "note": reason})
+            if reason or not (first.comparable and second.comparable):
+                rows.append({**row, "note": reason or "not comparable in one of the two"})
                 continue
-            made = inference.difference(first[key], second[key], self.confidence_level)
-            say = self._caveats if math.isfinite(made.p) else self._why
+            made = inference.difference(first, second, self.confidence_level)
+            say = (self._caveats if math.isfinite(made.p) else self._why)(first, second)
+            said = filter(None, (say, unlike.otherwise, unlike.more, scored.left_out))
             rows.append(
                 {
-                    **base, "score": key, "a": first[key].estimate, "b": second[key].estimate,
-                    "difference": made.estimate, "ci_low": made.ci_low, "ci_high": made.ci_high, "p": made.p,
+                    **row, "difference": made.estimate, "ci_low": made.ci_low, "ci_high": made.ci_high, "p": made.p,
                     "detectable": made.detectable, "n_clusters": max(made.clusters.values(), default=scored.n_shared),
-                    "method": made.method, "note": ". ".join(filter(None, (say(first[key], second[key]), asked))),
+                    "method": made.method, "note": _sentences(said),
                 }
             )  # fmt: skip
         return rows
@@ -145,7 +175,7 @@ class Comparison:
         """Why a difference has no test."""
         for score in (first, second):
             if score.missing:
-                return "not measured in one of the two"
+                return ONE
             if not score.has_interval:
                 return f"too few clusters: {score.method}"
         return "the same whatever is left out: no interval"
@@ -160,7 +190,7 @@ class Comparison:
         """
         for model, score in zip(models, scores, strict=True):
             own = whole[model].get(key, score)
-            if not score.missing and about(score) != about(own):
+            if not (score.missing or own.missing) and about(score) != about(own):
                 return (
                     f"the {self.cluster}s in common do not have the groups of {model}: {about(score) or 'none'} in "
                     f"place of {about(own)}"
@@ -174,19 +204,6 @@ class Comparison:
         if not any(score.missing for score in scores) and first != second:
             return f"not about the same groups: {first or 'none'} in {models[0]}, {second or 'none'} in {models[1]}"
         return ""
-
-    @staticmethod
-    def _shared(first: Sequence[Any], second: Sequence[Any]) -> tuple[Any, ...]:
-        known = set(second)
-        return tuple(value for value in first if value in known)
-
-    def _values(self, model: str, column: str, asked: Sequence[Any] = ()) -> tuple[Any, ...]:
-        """All values of a column of a model, in one order; of these questions where some are given."""
-        rows = self._rows(model)
-        if column not in rows:
-            return ()
-        kept = rows[rows[self.question].isin(asked)] if asked else rows
-        return tuple(sorted(set(kept[column].dropna()), key=str))
 
     def _tables(self, model: str) -> FeatureTables:
         found = self.features[model]
@@ -204,17 +221,73 @@ class Comparison:
         lacking = [name for name in (self.cluster, self.question) if name and name not in self._rows(model)]
         return f"no {lacking[0]}" if lacking else ""
 
-    def _scored(self, model: str, shared: tuple[Any, ...], asked: tuple[Any, ...]) -> dict[str, Score]:
-        """Scores on the shared clusters and questions."""
-        key = (model, shared, asked)
+    def _of_both(self, a: str, b: str) -> _Shared | Unsupported:
+        """The rows of two models that ask the same."""
+        tables = {name: self._tables(name) for name in (a, b)}
+        tables = self.comparable(tables) if self.comparable else tables
+        rows = [of_model.get(ASKED, of_model[self.table]) for of_model in tables.values()]
+        rows = [of_model[of_model[self.cluster].notna()] for of_model in rows]
+        columns = [column for column in (self.question, self.cluster) if column]
+        if self.question:
+            rows = _chosen(rows, in_common(rows, columns[:1]))
+            if rows[0].empty:
+                return Unsupported(f"no {self.question} in common; give one that both were asked one name")
+        asked = _chosen(rows, in_common(rows, columns))
+        if asked[0].empty:
+            return Unsupported(f"no {self.cluster} in common")
+        answered = [of_model[self.table] for of_model in tables.values()] if self.comparable else asked
+        if self.answered and not self.comparable:
+            there = [of_model[_there(of_model[self.answered])] for of_model in asked]
+            answered = _chosen(asked, in_common(asked, columns, there))
+        if any(of_model.empty for of_model in answered):
+            return Unsupported(f"no {self.cluster} that both answered")
+        found = [
+            {name: {**tables[name], self.table: of_model} for name, of_model in zip(tables, part, strict=True)}
+            for part in (rows, asked, answered)
+        ]
+        return _Shared(*found)
+
+    def _of(self, model: str, shared: _Shared) -> dict[str, Score]:
+        """Scores on what both answered; whether answers are missing, on what both were asked."""
+        missing = self._scored(model, shared.asked[model]).get(self.missing_key) if self.missing_key else None
+        made = self._scored(model, shared.answered[model])
+        return made if missing is None else {**made, self.missing_key: missing}
+
+    def _scored(self, model: str, tables: FeatureTables) -> dict[str, Score]:
+        """Scores of these rows of a model's table, which keep their index."""
+        table, all_rows = tables[self.table], self._rows(model)
+        key = model, table.index.to_numpy().tobytes() if len(table) != len(all_rows) else b""
         if key not in self._made:
-            table = self._rows(model)
-            which = table[self.cluster].isin(shared)
-            if asked:
-                which &= table[self.question].isin(asked)
-            kept = {**self._tables(model), self.table: table[which].reset_index(drop=True)}
+            kept = {**self._tables(model), self.table: table.reset_index(drop=True) if key[1] else all_rows}
             self._made[key] = {score.key: score for score in self.scores(kept)}
         return self._made[key]
+
+
+def _chosen(tables: Sequence[pd.DataFrame], which: Sequence[NDArray[np.bool_]]) -> list[pd.DataFrame]:
+    return [table[kept] for table, kept in zip(tables, which, strict=True)]
+
+
+def _there(values: pd.Series) -> NDArray[np.bool_]:
+    """Which rows have an answer: a flag that is set, or a number."""
+    return (values.eq(True) if is_bool_dtype(values) else values.notna()).to_numpy(dtype=bool)
+
+
+def _sentences(said: Iterable[str]) -> str:
+    """One after the other, without the last full stop."""
+    first, *others = [one.rstrip(".") for one in said] or [""]
+    return ". ".join((first, *(f"{one[:1].upper()}{one[1:]}" for one in others)))
+
+
+def _measured(score: Score | None) -> bool:
+    """Whether there is such a Score, and models are compared by it."""
+    return score is not None and score.comparable and not score.missing
+
+
+def _alone(first: Score, second: Score) -> str:
+    """Why a Score that one of two models lacks is not compared; "" where both or none have it."""
+    if _measured(first) == _measured(second):
+        return ""
+    return ONE if first.missing or second.missing else ""
 
 
 def about(score: Score) -> str:
@@ -242,78 +315,3 @@ def corrected(table: pd.DataFrame, correction: str, controls: Collection[str] = 
         table.loc[family & table["p"].isna(), "p_adjusted"] = np.nan
         table.loc[family, "correction"] = f"{tests}: {FAMILY.format(which)}"
     return table
-
-
-def word_overlap(marked: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Marked words that two models share, per kind of text and group: `OVERLAP_COLUMNS`.
-
-    Parameters
-    ----------
-    marked
-        Model -> its marked_words table; a word is in it when it is significant. Jaccard: shared / in either; NaN
-        where neither model marks a word.
-    """
-    lists = {model: _lists(table) for model, table in marked.items()}
-    rows = []
-    for a, b in combinations(lists, 2):
-        for key in sorted(lists[a].keys() | lists[b].keys()):
-            first, second = lists[a].get(key, []), lists[b].get(key, [])
-            both = [word for word in first if word in set(second)]
-            either = len(set(first) | set(second))
-            jaccard = len(both) / either if either else math.nan
-            rows.append((*key, a, b, len(first), len(second), len(both), jaccard, " ".join(both)))
-    return pd.DataFrame(rows, columns=list(OVERLAP_COLUMNS))
-
-
-def _lists(table: pd.DataFrame) -> dict[tuple[str, str], list[str]]:
-    """(kind, group) -> words in their order."""
-    if not {"group", "word"} <= set(table.columns):
-        return {}
-    kind = table["kind"].astype(str) if "kind" in table else pd.Series("", index=table.index)
-    named = table.assign(kind=kind, word=table["word"].astype(str))
-    return {(str(k), str(g)): list(dict.fromkeys(rows["word"])) for (k, g), rows in named.groupby(["kind", "group"])}
-
-
-def stacked(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One table of several models, the column ``model`` first: the pooled effects make table 2 of homogeneity."""
-    parts = [table.assign(model=model) for model, table in tables.items()]
-    made = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["model"])
-    return made[["model", *(name for name in made if name != "model")]]
-
-
-def replications(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Share of one model's single-axis effects that lie in another's intervals, both ways: `REPLICATION_COLUMNS`.
-
-    Parameters
-    ----------
-    effects
-        Model -> its effects table (comparison, cue, d, n_resamples).
-    """
-    from markedness.audits.homogeneity.replication import replication
-
-    usable = _usable(effects)
-    rows = []
-    for a in usable:
-        for b in usable:
-            if a != b:
-                found = replication(usable[a], usable[b])._asdict()
-                rows.append({"model_a": a, "model_b": b, **{k: v for k, v in found.items() if k != "table"}})
-    return pd.DataFrame(rows, columns=list(REPLICATION_COLUMNS))
-
-
-def replicated_effects(effects: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Single-axis effects of each pair of models side by side: model_a, model_b and the columns of a replication."""
-    from markedness.audits.homogeneity.replication import replication
-
-    usable = _usable(effects)
-    tables = [replication(usable[a], usable[b]).table.assign(model_a=a, model_b=b) for a, b in combinations(usable, 2)]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["model_a", "model_b"])
-
-
-def _usable(effects: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    from markedness.audits.homogeneity.replication import single_axis
-
-    needed = {"comparison", "cue", "d", "n_resamples"}
-    return {
-        model: single_axis(table) for model, table in effects.items() if needed <= set(table.columns) and len(table)
-    }

@@ -16,7 +16,8 @@ from markedness import audits
 from markedness.asked import Asked
 from markedness.audits.base import AuditSpec
 from markedness.audits.homogeneity.replication import Replication, replication, single_axis
-from markedness.compare import DIFFERENCE_COLUMNS, Comparison, replicated_effects, replications, stacked, word_overlap
+from markedness.compare import DIFFERENCE_COLUMNS, Comparison
+from markedness.compared_tables import replicated_effects, replications, stacked, word_overlap
 from markedness.examples import examples, samples
 from markedness.gate.outputs import tags
 from markedness.lm.config import CorpusModel
@@ -144,16 +145,15 @@ def comparison(
     params: Params, audit: str, tables: Mapping[str, FeatureTables | Unsupported],
     asked: Mapping[str, Asked] | None = None,
 ) -> Comparison:  # fmt: skip
-    """Models on one audit, kept to what all of them answered; other audits beside it change no number."""
+    """Models on one audit; other models and audits beside two of them change no number."""
     spec, settings = audits.spec(audit), params.compare
     if asked is None:
         asked = {name: asked_now(params, audit, name) for name in tables if name in params.models}
-    if spec.comparable is not None:
-        tables = {**tables, **spec.comparable(_measured(tables))}
     scored = partial(_scores, spec, params.stage(audit, "evaluate"), (params.seed, zlib.crc32(audit.encode())))
     return Comparison(
         audit, tables, scored, spec.table, spec.cluster, spec.headline, params.controls, settings.correction,
-        settings.confidence_level, spec.question, asked,
+        settings.confidence_level, spec.question, spec.comparable, spec.answered, spec.missing_key,
+        spec.compared_on, asked,
     )  # fmt: skip
 
 

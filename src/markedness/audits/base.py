@@ -142,6 +142,11 @@ class AuditSpec:
     question: str = ""
     """The column of that table that says what was asked (a task, a cue): two models are compared on those that both
     were asked. Without it, on all."""
+    answered: str = ""
+    """The column of that table that is set, or a number, where a row has an answer that counts: two models are compared
+    on the clusters and questions that both answered. Without it, on those that both were asked."""
+    compared_on: tuple[str, ...] = ()
+    """Further columns of that table that say what was asked: a comparison names their values that it leaves out."""
     missing_key: str = ""
     """The headline Score that asks whether what is missing differs by group; where it is found, the others say so."""
     prompts_ref: str = "generate:prompts"
@@ -163,7 +168,7 @@ class AuditSpec:
     """A world's features, and the folder of a study -> `WorldCorpus`; writes further files that the block names into
     the folder."""
     comparable_ref: str | None = None
-    """Features of several models, kept to what all of them answered."""
+    """Features of several models, kept to what all of them were asked and answered; rows keep their index."""
     featurize_scored_ref: str | None = None
     """In place of ``featurize_ref`` where a service over HTTP may be asked for scores."""
     judges_ref: str | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from markedness import audits
 from markedness.asked import Asked
-from markedness.compare import Comparison
+from markedness.compare import APART, Comparison
 from markedness.gate import outputs
 from markedness.gate.cases import Decision, Outcome, Pair
 from markedness.gate.rules import decide, whole
@@ -234,19 +234,19 @@ def pairs_of(
     if isinstance(scored, Unsupported) or asked.otherwise:
         why = scored.reason if isinstance(scored, Unsupported) else asked.otherwise
         return [Pair(model, audit, key, margin=margins.get(key), reason=why) for key in keys], left_out
-    left_out += [f"{audit}: {asked.more}"] if asked.more else []
+    left_out += [f"{audit}: {what}" for what in (asked.more, scored.left_out) if what]
     lost = [_is_lost(scores.get(missing_key)) for scores in (scored.first, scored.second)]
     pairs, unmeasured = [], []
     for key in keys:
         one, other, margin = scored.first.get(key), scored.second.get(key), margins.get(key)
-        if why := _not_gated(one, other, margin):
+        if why := "" if scored.unlike.get(key) == APART else _not_gated(one, other, margin):
             left_out.append(f"{audit} {key}: {why}")
             unmeasured += [key] if why == NEITHER else []
+        elif reason := scored.unlike.get(key):
+            pairs.append(Pair(model, audit, key, margin=margin, reason=reason))
         elif one is None or other is None:
             name = model if one is None else baseline
             pairs.append(Pair(model, audit, key, margin=margin, reason=f"{name} has no such score"))
-        elif reason := scored.unlike.get(key):
-            pairs.append(Pair(model, audit, key, margin=margin, reason=reason))
         else:
             bounded = [math.isfinite(score.worst_low) for score in (one, other)]  # found missing unequally, for itself
             missing = [key != missing_key and any(both) for both in zip(lost, bounded, strict=True)]

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from markedness.audits.guise.estimators.association import (
-    common_attributes,
     matched_log_ratio,
     pooled_log_ratio,
     scaling,
@@ -85,11 +84,6 @@ def test_stereotype_strength_is_difference_of_means() -> None:
 
 def test_top_breaks_ties_by_the_alphabet() -> None:
     assert top(pd.Series({"c": 1.0, "b": 2.0, "a": 1.0, "d": np.nan}), 3) == ["b", "a", "c"]
-
-
-def test_common_attributes_keeps_what_every_model_scored() -> None:
-    assert common_attributes([["b", "a"], ["b", "c", "a"], ["a"]]) == ["a"]
-    assert common_attributes([]) == []
 
 
 def test_size_class_of_published_versions() -> None:

@@ -55,6 +55,7 @@ SPEC = AuditSpec(
     table="pairs",
     cluster="vignette",
     question="task",
+    answered="delta",
     headline=(
         "gap.positive",
         "gap.negative",

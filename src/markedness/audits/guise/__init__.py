@@ -41,6 +41,7 @@ SPEC = AuditSpec(
     ),
     table="scores",
     cluster="pair",
+    compared_on=("task", "text_set", "prompt_id", "attribute"),
     headline=(
         "strength.covert",
         "strength.overt",

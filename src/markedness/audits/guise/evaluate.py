@@ -9,6 +9,7 @@ import numpy as np
 from markedness.audits.guise import figures
 from markedness.audits.guise.estimators import stereotype_tables as stereotype
 from markedness.audits.guise.estimators import text_set_tables as text_set
+from markedness.audits.guise.estimators.comparable import comparable
 from markedness.audits.guise.estimators.decision_tables import decision_rows
 from markedness.audits.guise.estimators.dialects import dialect_rows
 from markedness.audits.guise.estimators.notes import notes
@@ -17,7 +18,7 @@ from markedness.audits.guise.estimators.scores import scores
 from markedness.audits.guise.estimators.stereotypes import association_tasks, main_rows, marked_groups
 from markedness.audits.guise.estimators.tables import Row, frames
 from markedness.audits.guise.estimators.text_tables import text_feature_rows, topic_rows
-from markedness.audits.guise.estimators.versions import across, comparable
+from markedness.audits.guise.estimators.versions import across
 from markedness.records import FeatureTables
 from markedness.results import Evaluation
 

@@ -33,6 +33,7 @@ SPEC = AuditSpec(
     table="answers",
     cluster="cluster",
     question="cue",
+    answered="kept",
     headline=(
         "pd_difference.marked",
         "replication.ceiling",

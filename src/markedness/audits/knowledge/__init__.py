@@ -18,6 +18,7 @@ SPEC = AuditSpec(
     ),
     table="triples",
     cluster="prompt_id",
+    answered="included",
     headline=("regard_gap.marked", "toxicity_gap.marked", "topic_divergence.marked", "valid.difference"),
     missing_key="valid.difference",
     features={

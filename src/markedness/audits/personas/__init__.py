@@ -39,6 +39,7 @@ SPEC = AuditSpec(
     ),
     table="texts",
     cluster="prompt_id",
+    answered="included",
     headline=(
         "marked_words.excess",
         "jsd.excess",

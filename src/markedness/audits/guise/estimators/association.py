@@ -5,8 +5,7 @@ Source: Hofmann et al. (2024), Nature 633, 147-154, Methods, and its Supplementa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-Attribute = TypeVar("Attribute", str, tuple[str, str])
 
 
 def matched_log_ratio(
@@ -114,15 +112,6 @@ def top(scores: pd.Series, n: int = 5) -> list[str]:
     """The n items of highest score, best first; ties in alphabetical order; NaN is left out."""
     ordered = scores.dropna().sort_index().sort_values(ascending=False, kind="stable")
     return [str(item) for item in ordered.index[:n]]
-
-
-def common_attributes(scored: Iterable[Iterable[Attribute]]) -> list[Attribute]:
-    """Attributes that every model of a study scored, sorted: models are compared on these.
-
-    The paper keeps an attribute only if it is a single token for every model, which reduced 84 trait words to 37.
-    """
-    sets = [set(attributes) for attributes in scored]
-    return sorted(set.intersection(*sets)) if sets else []
 
 
 SIZE_CLASSES = ((1.5e8, "small"), (3.5e8, "medium"), (1e10, "large"), (float("inf"), "very large"))

@@ -27,13 +27,19 @@ RULES: tuple[Rule, ...] = ("ratio", "difference")
 
 
 def decided(rows: pd.DataFrame, attributes: pd.DataFrame, task: str, rule: Rule) -> list[Verdicts]:
-    """The decisions of one task and one marked guise, one item per text set."""
+    """The decisions of one task and one marked guise, one item per text set.
+
+    None where the data have no word of the task that is detrimental to the person, or no other one.
+    """
     chosen = rows[rows["task"].eq(task)]
     if chosen.empty:
         return []
-    detrimental = ratings(attributes, task)["detrimental"].sort_index().eq(True).to_numpy()
+    sets = text_sets(chosen)
+    detrimental = ratings(attributes, task)["detrimental"].reindex(list(sets[0].attributes)).eq(True).to_numpy()
+    if detrimental.all() or not detrimental.any():
+        return []
     group, reference = (str(chosen[side].iloc[0]) for side in ("group", "reference"))
-    return [replace(verdicts(one, detrimental, rule), group=group, reference=reference) for one in text_sets(chosen)]
+    return [replace(verdicts(one, detrimental, rule), group=group, reference=reference) for one in sets]
 
 
 def decision_rows(rows: pd.DataFrame, attributes: pd.DataFrame, params: Params, rng: np.random.Generator) -> list[Row]:
@@ -63,6 +69,8 @@ def decision_rows(rows: pd.DataFrame, attributes: pd.DataFrame, params: Params, 
 
 def _parts(found: list[Verdicts]) -> Iterator[tuple[str, str, list[Verdicts]]]:
     """Level, item and decisions of each row."""
+    if not found:
+        return
     yield "all", "all", found
     for place, prompt in enumerate(found[0].prompts):
         yield "prompt", prompt, [one.only(place) for one in found]

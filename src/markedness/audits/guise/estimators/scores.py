@@ -77,6 +77,9 @@ def _of_guise(
     decisions = own[own["kind"].eq("decision")]
     for name in decisions["task"].unique():
         answers, key = decided(decisions, attributes, str(name), params.rule), f"decision.{name}"
+        if not answers:
+            yield key, partial(not_estimated, key, _one_sided(str(name)))
+            continue
         yield key, partial(decision_score, key, answers, rng.spawn(1)[0], FAMILY, level)
     yield "missing.difference", partial(missing_score, own, rng.spawn(1)[0], FAMILY, level)
 
@@ -103,6 +106,10 @@ def _why(key: str, scored: pd.DataFrame) -> str:
     if not (rows["log_prob"].notna() & rows["log_prob_reference"].notna()).any():
         return f"no score of the task {task} has a value on both sides"
     return f"the attributes of the task {task} lack the ratings, or the probabilities are not the model's own"
+
+
+def _one_sided(task: str) -> str:
+    return f"the data have only detrimental words of the task {task}, or none, and a decision is between both"
 
 
 def missing_share(scored: pd.DataFrame) -> Score:

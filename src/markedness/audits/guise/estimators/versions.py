@@ -1,4 +1,4 @@
-"""Several models: what they have in common, and strength, perplexity and agreement over versions of a family."""
+"""Strength, perplexity and agreement over the versions of a model family."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from markedness.audits.guise.estimators.association import common_attributes, scaling, stereotype_strength
+from markedness.audits.guise.estimators.association import scaling, stereotype_strength
+from markedness.audits.guise.estimators.comparable import comparable
 from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.stereotype_tables import published_correlations
 from markedness.audits.guise.estimators.stereotypes import AssociationTask, association_tasks, main_rows, marked_groups
@@ -16,23 +17,6 @@ from markedness.stats.inference import holm
 from markedness.stats.t_tests import one_sample_t
 
 MEASURES = {"traits": "strength.covert", "overt": "strength.overt"}
-
-
-def comparable(features: Mapping[str, FeatureTables]) -> dict[str, FeatureTables]:
-    """The features of several models, restricted to the attributes that every one of them scored.
-
-    The paper keeps an attribute only if it is a single token for all models; otherwise their scores would be
-    about different words.
-    """
-    tables = {model: of_model["scores"] for model, of_model in features.items()}
-    scored = [table.loc[table["log_prob"].notna(), ["task", "attribute"]] for table in tables.values()]
-    named = [set(zip(rows["task"].astype(str), rows["attribute"].astype(str), strict=True)) for rows in scored]
-    common = pd.MultiIndex.from_tuples(common_attributes(named), names=["task", "attribute"])
-    kept: dict[str, FeatureTables] = {}
-    for model, table in tables.items():
-        own = pd.MultiIndex.from_arrays([table["task"].astype(str), table["attribute"].astype(str)])
-        kept[model] = {**features[model], "scores": table[own.isin(common)].reset_index(drop=True)}
-    return kept
 
 
 def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params: Params) -> dict[str, pd.DataFrame]:
@@ -58,6 +42,8 @@ def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params
     known = versions.dropna(subset=["family", "n_parameters"])
     several = known.groupby("family")["model"].transform("size").gt(1)
     known = known[several & known["model"].isin(list(features))]
+    if known.empty:
+        return {}
     tables = comparable({model: features[model] for model in known["model"]})
     cells, means = [], []
     for version in known.to_dict("records"):
