@@ -89,7 +89,20 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     verbs = stimuli.table("verbs.csv", ["ing"])["ing"].tolist() if stimuli.has("verbs.csv") else []
     texts = text_table(rows, params.features, verbs, params.topics)
     tables = {"scores": table.assign(**labels), "attributes": _attributes(rows, stimuli), "texts": texts}
-    return Features(tables, notes=(*_given_again(rows), *_copies(rows)))
+    return Features(tables, notes=(*_parts(rows), *_given_again(rows), *_copies(rows)))
+
+
+def _parts(rows: pd.DataFrame) -> Iterator[str]:
+    """Tasks that are asked with a part of a text set, because of their ``sample``."""
+    if "set_texts" not in rows:
+        return
+    asked = rows.dropna(subset=["set_texts"]).groupby(["task", "text_set", "group"])
+    parts = asked.agg(n=("pair", "nunique"), of=("set_texts", "first")).astype(int).reset_index().query("n < of")
+    same = parts.groupby(["task", "text_set", "n", "of"], sort=False)["group"].agg(" and ".join).reset_index()
+    for task, own in same.groupby("task"):
+        counts = zip(*(own[column] for column in ("n", "of", "text_set", "group")), strict=True)
+        said = ", ".join(f"{n:,} of {of:,} texts of {name} in {guises}" for n, of, name, guises in counts)
+        yield f"The task {task} has a sample: it is asked with {said}."
 
 
 def _copies(rows: pd.DataFrame) -> Iterator[str]:

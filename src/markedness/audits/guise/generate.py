@@ -6,6 +6,7 @@ A text is inserted into a prompt template; the model scores which attribute come
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 
@@ -127,11 +128,13 @@ def prompts(
                 "pairs": name,
                 "control": source.is_control,
             }
-            for pair in texts[name][: question.sample]:
+            of_guise = Counter(guise for pair in texts[name] for guise in pair.texts)
+            for pair in reader.part(name, texts[name], question.sample):
                 for guise, text in pair.texts.items():
                     own: dict[str, Scalar] = {
                         "pair": pair.id,
                         "cluster": pair.cluster(guise),
+                        "set_texts": of_guise[guise],
                         "marked": guise != params.axis.unmarked,
                         params.axis_name: guise,
                     }

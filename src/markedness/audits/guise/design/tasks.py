@@ -29,7 +29,8 @@ class Task(Strict):
     words: dict[str, tuple[str, ...]] | None = None
     """Instead of texts: words for each group, in pairs, for {r}."""
     sample: int | None = Field(default=None, ge=1)
-    """How many pairs of each set this task uses; all unless given."""
+    """How many pairs of each set this task uses; all unless given. Of a set of one's own the texts decide which, of as
+    many unmarked texts as there are; where texts are not matched, so many of each guise."""
 
 
 class TaskFile(Strict):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -33,6 +34,20 @@ class Pair:
 def digest(text: str) -> str:
     """The same for copies of a text; not the text, which results may not be allowed to show."""
     return hashlib.sha256(" ".join(text.split()).casefold().encode()).hexdigest()[:12]
+
+
+def even(items: Sequence[tuple[str, tuple[str, ...]]], n: int) -> set[int]:
+    """Places of ``n`` of the items (cluster, texts), which the items decide, whatever their order.
+
+    A second item of a cluster comes after the first ones of all others; beyond that, the digests decide.
+    """
+    digests = [(digest(cluster), digest("\t".join(texts)), texts) for cluster, texts in items]
+    ranked: list[tuple[int, tuple[str, str, tuple[str, ...]], int]] = []
+    before: Counter[str] = Counter()
+    for place in sorted(range(len(items)), key=lambda place: digests[place]):
+        ranked.append((before[items[place][0]], digests[place], place))
+        before[items[place][0]] += 1
+    return {place for *_, place in sorted(ranked)[:n]}
 
 
 class TextSource(Strict):
@@ -126,6 +141,28 @@ class TextReader:
             return numbered
         drawn = rng.choice(len(numbered), source.sample, replace=False)
         return [numbered[place] for place in sorted(drawn)]
+
+    def part(self, name: str, pairs: list[Pair], n: int | None) -> list[Pair]:
+        """The pairs of a set that a task with ``sample`` n is asked with, in the order of the set; all without one.
+
+        Of pairs that a rule made and ``sample`` drew, the first. Of other sets, above all one's own, as many sources as
+        there can be, chosen by their texts: the order of lines decides nothing. Where the texts are not matched, n of
+        each guise.
+        """
+        source = self.sources[name]
+        origin = source if source.of is None else self.sources[source.of]
+        if n is None or (origin.rule is not None and origin.sample is not None):
+            return pairs[:n]
+        if source.matched:
+            texts = [tuple(pair.texts.values()) for pair in pairs]
+            sources = [pair.source or "\t".join(own) for pair, own in zip(pairs, texts, strict=True)]
+            return [pairs[place] for place in sorted(even(list(zip(sources, texts, strict=True)), n))]
+        kept: list[dict[str, str]] = [{} for _ in pairs]
+        for guise in self.axis.values:
+            there = [place for place, pair in enumerate(pairs) if guise in pair.texts]
+            for chosen in even([(pairs[place].cluster(guise), (pairs[place].texts[guise],)) for place in there], n):
+                kept[there[chosen]][guise] = pairs[there[chosen]].texts[guise]
+        return [replace(pair, texts=own) for pair, own in zip(pairs, kept, strict=True) if own]
 
     def _made(
         self, where: str, rule: str, guises: Sequence[str]
