@@ -76,6 +76,7 @@ def names_score(
         else:
             content = yaml.safe_load(anchors.read_text(encoding="utf-8"))
         found = names.Anchors.read(content)
+        names.check_listed(candidates, file.name)
         table = names.score(candidates, found, lambda texts: embeddings.embed(texts, model=model), top)
     except (ValueError, OSError, yaml.YAMLError, embeddings.EmbeddingError) as error:
         raise ParamsError(f"names score: {' '.join(str(error).split())}") from error

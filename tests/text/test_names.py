@@ -124,3 +124,30 @@ def test_names_score_writes_a_table_that_the_audit_reads(tmp_path: Path, monkeyp
     found = read_names(Store(tmp_path).stimuli("annotation"), "names.csv", axis)
     assert found == {"A": {"": ["1 0 0", "9 1 0"]}, "B": {"": ["0 1 0", "1 9 0"]}}
     assert names.LAMBDA == 0.85
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("Mei,,woman\n,,man", "candidates.csv row 2: an empty name; fill it in or remove the row"),
+        ("Emily,,woman\nMei,,\n Emily ,,woman", "candidates.csv row 3: the name Emily is in row 1 too; keep one"),
+        ("Emily,A,woman\nEmily,,", "candidates.csv row 2: the name Emily is in row 1 too; keep one"),
+        ("Kim,A,woman\nKim,A,man\nKim,B,man", ""),  # candidates for different places
+    ],
+)
+def test_names_score_refuses_empty_names_and_copies_before_a_model_is_asked(
+    rows: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from markedness.cli import app
+    from markedness.text import embeddings
+
+    def asked(texts: Sequence[str], model: str) -> Any:
+        raise embeddings.EmbeddingError("the model was asked")
+
+    monkeypatch.setattr(embeddings, "embed", asked)
+    (tmp_path / "candidates.csv").write_text(f"name,group,gender\n{rows}\n", encoding="utf-8")
+    (tmp_path / "anchors.yaml").write_text('templates: ["{NAME}"]\ngroups: {A: [a], B: [b]}\n', encoding="utf-8")
+    arguments = ["names", "score", str(tmp_path / "candidates.csv"), "--anchors", str(tmp_path / "anchors.yaml")]
+    result = CliRunner().invoke(app, [*arguments, "--output", str(tmp_path / "names.csv")])
+    assert result.exit_code != 0
+    assert f"names score: {said or 'the model was asked'}" in str(result.exception or result.output)

@@ -59,6 +59,27 @@ class Anchors:
         return cls(templates, groups, controls, facets)
 
 
+def check_listed(names: pd.DataFrame, file: str) -> None:
+    """Refuse an empty name, and one that is listed twice for a group and gender: both copies could be chosen.
+
+    A name without a group or gender is a candidate for any, so that it is twice beside any other row of the name.
+
+    Raises
+    ------
+    ValueError
+        With the file, the rows (the first under the header is 1) and the remedy.
+    """
+    seen: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
+    cells = names.reindex(columns=["name", "group", "gender"], fill_value="").fillna("").astype(str)
+    for number, (name, *own) in enumerate(zip(*(cells[column].str.strip() for column in cells), strict=True), start=1):
+        if not name:
+            raise ValueError(f"{file} row {number}: an empty name; fill it in or remove the row")
+        for earlier, other in seen.setdefault(name, []):
+            if all(a == b or not a or not b for a, b in zip(own, other, strict=True)):
+                raise ValueError(f"{file} row {number}: the name {name} is in row {earlier} too; keep one of them")
+        seen[name].append((number, tuple(own)))
+
+
 def score(names: pd.DataFrame, anchors: Anchors, embed: Embed, top: int = 20) -> pd.DataFrame:
     """Score candidate names and choose the best of each group and gender.
 
