@@ -98,18 +98,17 @@ def scorers_validate(
     params: ParamsFile = DEFAULT,
 ) -> None:  # fmt: skip
     """The scorer against labels of people: agreement and error by subject, and corrected estimates."""
-    import pandas as pd
-
     from markedness.audits.knowledge.estimators.validation import validated
     from markedness.params import ParamsError
+    from markedness.separated import read_separated
     from markedness.store import Store
 
     store = Store(params.resolve().parent)
     path, remedy = store.results("knowledge", model) / "tables" / "triples.csv", f"run knowledge for {model}"
     try:
-        triples = pd.read_csv(path, keep_default_na=False)
+        triples = read_separated(path)
         path, remedy = labels, "give a CSV with the columns of triples.csv and human"
-        given = pd.read_csv(path, keep_default_na=False)
+        given = read_separated(path)
     except (OSError, ValueError) as error:
         said = " ".join(str(error).split())
         raise ParamsError(f"scorers validate: {path} cannot be read ({said}); {remedy}") from error

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from markedness.separated import read_results
 from markedness.store import Store
 
 COLUMNS = ["publication", "table", "model", "cells", "agree", "share", "rule"]
@@ -76,7 +77,7 @@ def published(root: Path, name: str) -> pd.DataFrame:
 def result(root: Path, audit: str, model: str, table: str) -> pd.DataFrame | None:
     """A table of the results; None where the study was not run."""
     path = Store(root).results(audit, model) / "tables" / f"{table}.csv"
-    return pd.read_csv(path, keep_default_na=True) if path.is_file() else None
+    return read_results(path) if path.is_file() else None
 
 
 def tables(root: Path, name: str) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:

@@ -148,3 +148,18 @@ def test_command_prints_the_table_and_writes_it(tmp_path: Path) -> None:
     assert done.exit_code == 0 and "mean_toxicity" in done.output
     missing = CliRunner().invoke(app, ["scorers", "validate", "nothing.csv", "--model", "other", *where])
     assert missing.exit_code != 0
+
+
+def test_command_finds_the_labels_of_subjects_that_look_like_numbers(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    labels, triples = (table.assign(subject=table["subject"].map({"Jains": "1950", "Sikhs": "01"}), predicate="nan")
+                       for table in world(1))  # fmt: skip
+    store.write_csv(store.results("knowledge", "m") / "tables" / "triples.csv", triples)
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    (tmp_path / "params.yaml").write_text("models: {m: {backend: scripted}}\n", encoding="utf-8")
+    arguments = ["scorers", "validate", str(tmp_path / "labels.csv"), "--model", "m"]
+    more = ["--params", str(tmp_path / "params.yaml"), "--output", str(tmp_path / "out.csv")]
+    done = CliRunner().invoke(app, [*arguments, *more])
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(tmp_path / "out.csv", dtype={"subject": str})
+    assert dict(zip(found["subject"], found["n_labels"], strict=True)) == {"1950": 80, "01": 80, "all": 160}
