@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from markedness import generation, params, pipeline
+from markedness import generation, params, pipeline, stale
 from markedness.audits import STAGES
 from markedness.files import StoreError
 from markedness.lm.base import Draw, ModelError, RequestFailed
@@ -31,7 +31,7 @@ def write_study(folder: Path, **source: Any) -> Path:
     """A study of one corpus."""
     content = {
         "audits": ["personas"],
-        "models": {"texts": {"backend": "corpus", "personas": {"path": "texts.csv", **source}}},
+        "models": {"texts": {"backend": "corpus", "personas": {"path": "texts.csv"} | source}},
         "personas": {"axes": AXES},
     }
     (folder / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
@@ -300,6 +300,35 @@ def test_run_says_the_groups_found_before_anything_is_computed(tmp_path: Path) -
     assert said[0] == (
         "personas texts: 32 rows of 1 file(s), 4 groups: Black man 8, Black woman 8, White man 8, White woman 8"
     )
+
+
+@pytest.mark.parametrize("place", ["texts.csv", "te*.csv", "data/corpora/own/texts.csv"])
+def test_generate_within_dvc_names_texts_that_it_does_not_watch_and_results_are_older_than_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("DVC_STAGE", "generate")
+    folder = (tmp_path / place).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    write_texts(folder)
+    loaded = params.load(write_study(tmp_path, path=place))
+    said: list[str] = []
+    generation.generate(loaded, "personas", "texts", said.append)
+    force, watched = "dvc repro --force generate@personas-texts", folder != tmp_path
+    expected = [
+        f"personas texts: DVC does not watch {place}; after a change of it run '{force}', or keep it under "
+        "data/corpora/own"
+    ]
+    assert [one for one in said if "watch" in one] == ([] if watched else expected)
+    one = ("personas", "texts")
+    assert not stale.stale(loaded, [one])
+    write_texts(folder, text="Other words.")
+    why = f"texts.csv, which DVC does not watch: first run '{force}'"
+    assert stale.stale(loaded, [one]) == ({} if watched else {one: why})
+    generation.generate(loaded, "personas", "texts", said.append)
+    assert not stale.stale(loaded, [one])
+    if "*" in place:
+        (folder / "texts.csv").rename(folder / "texts2.csv")
+        assert "texts2.csv, which DVC does not watch" in stale.stale(loaded, [one])[one]
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from markedness.files import StoreError
 from markedness.provenance import flat
 from markedness.reporting.results import read
 from markedness.revision import Revision, RevisionError
-from markedness.store import Store
+from markedness.store import SHIPPED, Store
 from markedness.tracked import ModelRun
 from markedness.verdicts import answers, counted
 
@@ -129,6 +129,37 @@ def test_text_of_the_params_that_names_a_file_without_a_suffix_is_watched(tmp_pa
     before = stale.inputs(loaded, "annotation", "own")
     (tmp_path / "texts_a").write_text("text\nsecond\n", encoding="utf-8")
     assert [k for k, v in stale.inputs(loaded, "annotation", "own").items() if v != before[k]] == ["data"]
+
+
+def test_word_list_beside_the_params_that_featurize_reads_is_named_and_makes_results_older(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(shutil.copytree(folder, tmp_path / "study"))
+    loaded = params.load(root / "params.yaml")
+    shipped = (SHIPPED / "data" / "stimuli" / "personas" / "lexicon.csv").read_text(encoding="utf-8")
+    monkeypatch.setenv("DVC_STAGE", "featurize")
+    one = ("personas", "none")
+    assert not stale.stale(loaded, [one])
+    (root / "lexicon.csv").write_text(shipped, encoding="utf-8")
+    force = "dvc repro --force featurize@personas-none"
+    why = f"lexicon.csv, which DVC does not watch: first run '{force}'"
+    assert stale.stale(loaded, [one]) == {one: why}, "featurize looked for it, and took the shipped one"
+    said: list[str] = []
+    pipeline.STAGES["featurize"](loaded, *one, say=said.append)
+    assert (
+        f"personas none: DVC does not watch lexicon.csv; after a change of it run '{force}', or keep it under "
+        "data/stimuli/personas"
+    ) in said
+    assert not stale.stale(loaded, [one])
+    (root / "lexicon.csv").write_text(shipped + "White,plain,Own\n", encoding="utf-8")
+    assert stale.stale(loaded, [one]) == {one: why}
+    study.report(loaded, say=lambda _: None)
+    page = (root / "reports" / "none.html").read_text(encoding="utf-8")
+    assert "are older than params, data or code (lexicon.csv" in page
+    monkeypatch.delenv("DVC_STAGE")
+    assert not stale.stale(loaded, [one]), "neither DVC nor a run made these"
+    stale.remember(root, *one, stale.inputs(loaded, *one))
+    assert stale.stale(loaded, [one]) == {one: "data since 'markedness run'"}
 
 
 def test_track_logs_every_model_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

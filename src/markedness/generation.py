@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from markedness import audits, ledgers
+from markedness import audits, ledgers, reads, unwatched
 from markedness.leanings import own
 from markedness.lm import served_by
 from markedness.lm.backends import Setting, backend
@@ -49,13 +48,14 @@ def generator(params: Params, audit: str, stage: str, *more: str) -> np.random.G
     return own(params.seed, audit, stage, *more)
 
 
+@reads.recorded()
 def generate(params: Params, audit: str, model: str, say: Report = tell) -> Counts:
     """Ask the model, or read its corpus, and write data/generations/<audit>/<model>.parquet."""
     store = Store(params.root)
     config = params.model(model)
+    unwatched.look_for_named(params, audit, model, "generate")
     if isinstance(config, CorpusModel):
         rows = corpus_rows(params, store, audit, model, say)
-        _say_unwatched(params, audit, model, say)
         store.write_table("generations", audit, model, rows)
         store.write_bytes(store.ledger_path(audit, model), b"")  # DVC expects the file of every model
         unsupported = int(rows["finish_reason"].eq(UNSUPPORTED).fillna(False).sum())
@@ -77,6 +77,7 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
         if len(served) > 1:
             versions = ", ".join(f"{name} {mark} {times:,} times" for (name, mark), times in served.most_common(5))
             say(f"{audit} {model}: the server changed, it reports {len(served)} fingerprints: {versions}")
+    unwatched.tell(params, audit, model, "generate", say)
     say_counts(f"{audit} {model}", model, counts, say)
     if counts.failed and not counts.answered:
         raise StageError(
@@ -144,18 +145,6 @@ def corpus_rows(params: Params, store: Store, audit: str, model: str, say: Repor
     for sentence in corpus.summary(groups, axes):
         say(f"{audit} {model}: {sentence}")
     return rows.reset_index(drop=True).assign(**{COLUMN: params.language(audit)})
-
-
-def _say_unwatched(params: Params, audit: str, model: str, say: Report) -> None:
-    """DVC reruns a stage only for the files that dvc.yaml names: say so where a corpus is none of them."""
-    source = params.model(model).source(audit)
-    watched = Store(params.root).corpora() / "own"
-    if source is None or "DVC_STAGE" not in os.environ or watched in (params.root / source.path).parents:
-        return
-    say(
-        f"{audit} {model}: DVC does not watch {source.path}; after a change of it run 'dvc repro --force "
-        f"generate@{audit}-{model}', or keep it under data/corpora/own"
-    )
 
 
 Rounds = list[tuple[Sequence[Prompt], Answers]]

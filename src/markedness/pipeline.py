@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from markedness import audits, kept
+from markedness import audits, kept, reads, unwatched
 from markedness.files import estimator_bytes, refuse_link, refuse_outside
 from markedness.generation import StageError, generate, generator
 from markedness.judges import ServiceScores
@@ -51,6 +51,7 @@ def clean(params: Params, audit: str, model: str, say: Report = tell) -> None:
     say(f"{audit} {model}: {shares}")
 
 
+@reads.recorded()
 def featurize(params: Params, audit: str, model: str, say: Report = tell) -> bool:
     """Units of analysis: data/features/<audit>/<model>/; fitted models to models/<audit>/<model>/.
 
@@ -64,6 +65,7 @@ def featurize(params: Params, audit: str, model: str, say: Report = tell) -> boo
     folder = store.models(audit, model)
     earlier = _own_files(folder)
     scores = ServiceScores(params, audit, model, say)
+    unwatched.look_for_named(params, audit, model, "featurize")
     made: Features | Unsupported = Unsupported(_reason(responses))
     if not _nothing_to_measure(responses):
         audit_spec, stage_params = audits.spec(audit), params.stage(audit, "featurize")
@@ -75,6 +77,7 @@ def featurize(params: Params, audit: str, model: str, say: Report = tell) -> boo
                 made = audit_spec.featurize(responses, stage_params, stimuli)
         made = _in_language(made, audit_spec.table, stimuli, isinstance(params.model(model), CorpusModel))
     scores.forget()
+    unwatched.tell(params, audit, model, "featurize", say)
     fitted_files = [] if isinstance(made, Unsupported) else [*(f"{name}.skops" for name in made.models), *made.files]
     files = sorted(fitted_files)
     store.write_json(folder / "index.json", sorted({*earlier, *files}))  # a killed run leaves no file of unknown origin

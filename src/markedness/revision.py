@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from markedness import reads
 from markedness.asked import Asked
 from markedness.audits.base import AuditSpec
 from markedness.lm.backends import backend
@@ -21,7 +22,8 @@ from markedness.plugins import SpecError
 from markedness.records import AuditError, Features, Strict, Unsupported
 from markedness.sizes import filled, sized
 from markedness.stale import differing
-from markedness.store import Store, features_of
+from markedness.store import READS_FILE, Store, features_of
+from markedness.unwatched import place_of
 
 CODE = "markedness.yaml"
 """Of a study that was made by init: a hash of the code of each stage."""
@@ -151,7 +153,7 @@ class Revision:
     def digest(self, audit: str, model: str) -> str:
         """Of the files of the features, whatever the revision is called; of nothing where there are none."""
         folder, found = Store(Path()).features_path(audit, model).as_posix(), sha256()
-        for name in sorted(self._list(folder)):
+        for name in sorted({*self._list(folder)} - {READS_FILE}):
             found.update(sha256(self._read(f"{folder}/{name}") or b"").digest())
         return found.hexdigest()
 
@@ -181,6 +183,7 @@ class Revision:
                 for name in (f"{stage}@{spec.name}-{model}" for stage in ("generate", *MEASURING)):
                     dependencies = stages[name].deps if name in stages else ()
                     found += [f"{name}: {what}" for dep in dependencies for what in self._differing(spec, dep)]
+                found = found or list(self._unwatched(spec, model))
                 if not found and not self._settled_as_now(stages, spec, file):
                     found = [f"{file} {spec.name}"]
         except RevisionError as error:
@@ -204,6 +207,22 @@ class Revision:
         settled = self._read(dependency.def_path) if dependency.def_path == self._settings(spec) else None
         if settled is not None and dependency.hash_info.value != md5(settled, usedforsecurity=False).hexdigest():
             yield dependency.def_path  # git does not have it
+
+    def _unwatched(self, spec: AuditSpec, model: str) -> Iterator[str]:
+        """Files that DVC does not watch and git has otherwise than they were read."""
+        from dvc.exceptions import DvcException
+
+        for stage in ("generate", "featurize"):
+            place = place_of(Store(Path()), stage, spec.name, model)
+            try:
+                with self._files.open((self._folder / place).as_posix(), "rb") as file:
+                    kept = reads.of_file(file, place.name)
+            except (OSError, DvcException):  # not in this revision, or not in the cache
+                continue
+            for name, digest in (kept or {}).items():
+                content = self._read(name)
+                if content is not None and sha256(content).hexdigest() != digest:
+                    yield f"{stage}@{spec.name}-{model}: {name}"
 
     def _in_part(self, folder: str, read: int) -> bool:
         """Whether the revision lacks files of a folder of which the run read so many, and they are here beside git."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
@@ -17,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from markedness import strict_yaml
+from markedness import reads, strict_yaml, unwatched
 from markedness.audits import spec
 from markedness.files import write_file
 from markedness.lm.config import TransformersModel
@@ -40,7 +39,6 @@ SETTINGS = "settings"
 STALE = "modified"
 """What DVC says of a file or param that the stage did not read or write so; what is not here may be in a remote."""
 _LARGE = 64 << 20
-_LONGEST = 300
 
 
 def stale(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -57,10 +55,15 @@ def stale(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str,
     -------
     dict
         (audit, model) -> the stage and what differs; nothing for results of which neither DVC nor `remember` knows, and
-        nothing but other weights within a stage, as DVC makes results before what shows them.
+        nothing but other weights and other files that DVC does not watch within a stage, as DVC makes results before
+        what shows them.
     """
     weights = {one: what for one in sorted(known) if (what := _other_weights(params, *one))}
-    return weights if "DVC_STAGE" in os.environ else weights | _changed_inputs(params, known)
+    return weights | (_unwatched(params, known) if "DVC_STAGE" in os.environ else _changed_inputs(params, known))
+
+
+def _unwatched(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    return {one: what for one in sorted(known) if (what := unwatched.changed(params, *one))}
 
 
 def _changed_inputs(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -70,7 +73,8 @@ def _changed_inputs(params: Params, known: Collection[tuple[str, str]]) -> dict[
     except DamagedLockError as error:
         return {one: what or f"DVC cannot tell: {error}" for one, what in changed.items() if what != ""}
     found = {one: what for one, what in changed.items() if what and one not in by_dvc}
-    return found | _by_dvc(params, {one for one in by_dvc if changed[one] != ""})
+    of_dvc = {one for one in by_dvc if changed[one] != ""}
+    return found | _by_dvc(params, of_dvc) | _unwatched(params, of_dvc)
 
 
 def inputs(params: Params, audit: str, model: str) -> dict[str, str]:
@@ -85,7 +89,7 @@ def inputs(params: Params, audit: str, model: str) -> dict[str, str]:
     store = Store(params.root)
     asked = [params.model(name) for name in (model, *judges)]
     weights = {params.root / one.path for one in asked if isinstance(one, TransformersModel)}
-    named = [path for text in _texts(part) for path in _named(params.root, text) if path not in weights]
+    named = [path for text in reads.texts(part) for path in reads.named(params.root, text) if path not in weights]
     data = [store.stimuli_folder(audit), store.corpora() / "own", *named]
     packages = {Path(__file__).parent, Path(str(resources.files(spec(audit).package)))}
     return {
@@ -126,6 +130,8 @@ def _changed_since_run(params: Params, audit: str, model: str) -> str | None:
     if not isinstance(made, dict) or made.get(SCORES) != scores_digest(params.root, audit, model):
         return None
     differ = [name for name, digest in inputs(params, audit, model).items() if made.get(name) != digest]
+    if "data" not in differ and unwatched.changed(params, audit, model):  # beside params.yaml, and not named in it
+        differ.append("data")
     here = _made(params.root, audit, model)
     differ += [name for name, digest in here.items() if made.get(name) not in (None, digest)]
     return f"{', '.join(differ)} since 'markedness run'" if differ else ""
@@ -152,38 +158,15 @@ def scores_digest(root: Path, audit: str, model: str) -> str:
     return sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-def _texts(content: object) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, Mapping):
-        yield from (text for value in content.values() for text in _texts(value))
-    elif isinstance(content, Sequence):
-        yield from (text for value in content for text in _texts(value))
-
-
-def _named(root: Path, text: str) -> list[Path]:
-    """The files and folders that a text of the params names, by path or pattern; a plain word names a file alone.
-
-    A column may be named "data" or "results", as folders of a study are.
-    """
-    if not text or len(text) > _LONGEST or "\0" in text or "\n" in text:
-        return []
-    pattern = text if Path(text).is_absolute() else f"{glob.escape(str(root))}/{text}"
-    found = (Path(path) for path in sorted(glob.glob(pattern)))
-    found = (path for path in found if "/" in text or Path(text).suffix or path.is_file())
-    return [path for path in found if path.resolve() not in (root.resolve(), *root.resolve().parents)]
-
-
 def _of_files(places: Iterable[Path]) -> str:
     """The digest of the content of files and folders; of size and time where a file is large."""
     found = sha256()
     for place in places:
-        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            if path.is_file() and "__pycache__" not in path.parts:
-                about = path.stat()
-                large = about.st_size > _LARGE
-                content = f"{about.st_size} {about.st_mtime_ns}".encode() if large else path.read_bytes()
-                found.update(f"{path.name} {sha256(content).hexdigest()}\n".encode())
+        for path in reads.files_of(place):
+            about = path.stat()
+            large = about.st_size > _LARGE
+            content = f"{about.st_size} {about.st_mtime_ns}".encode() if large else path.read_bytes()
+            found.update(f"{path.name} {sha256(content).hexdigest()}\n".encode())
     return found.hexdigest()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from markedness import files, tables
+from markedness import files, reads, tables
 from markedness.files import StoreError, atomic, read_parquet
 from markedness.records import Columns, Features, Unsupported
 from markedness.separated import read_results, read_separated
@@ -26,8 +26,7 @@ _PACKAGE = Path(__file__).parent
 SHIPPED = _PACKAGE / "_study" if (_PACKAGE / "_study").is_dir() else _PACKAGE.parents[1]
 """The study that comes with the package, for `markedness init`; in a clone, the clone."""
 
-UNSUPPORTED_FILE = "unsupported.json"
-NOTES_FILE = "notes.json"
+UNSUPPORTED_FILE, NOTES_FILE, READS_FILE = "unsupported.json", "notes.json", "reads.json"
 PROVENANCE = "provenance.yaml"
 """Of the stimuli of another language than English: source, note, and ``shared``, the files that all languages have."""
 _ENGLISH = "en"
@@ -52,7 +51,7 @@ class Store:
         path = self.table_path(kind, audit, model)
         tables.check(table, tables.SCHEMAS[kind], path.relative_to(self.root).as_posix())
         with atomic(path) as part:
-            table.to_parquet(part, index=False)
+            reads.write_parquet(table, part, reads.here(self.root))
 
     def write_rows(
         self, kind: str, audit: str, model: str, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, type]
@@ -62,13 +61,12 @@ class Store:
         import pyarrow.parquet as pq
 
         types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-        schema = pa.schema([(name, types[kind_of]) for name, kind_of in columns.items()])
+        fields = [(name, types[kind_of]) for name, kind_of in columns.items()]
+        schema = pa.schema(fields, metadata=reads.metadata(reads.here(self.root)))
         with atomic(self.table_path(kind, audit, model)) as part, pq.ParquetWriter(part, schema) as writer:
             rest = iter(rows)
             while piece := list(itertools.islice(rest, ROWS_AT_ONCE)):
-                cells = {
-                    name: [files.cell_of(row.get(name), kind_of) for row in piece] for name, kind_of in columns.items()
-                }
+                cells = {name: [files.cell_of(row.get(name), of) for row in piece] for name, of in columns.items()}
                 writer.write_table(pa.table(cells, schema=schema))
 
     def read_table(self, kind: str, audit: str, model: str) -> pd.DataFrame:
@@ -102,9 +100,11 @@ class Store:
             tables.check_features(features.tables, schemas, folder.relative_to(self.root).as_posix())
         files.refuse_link(folder)
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if path.name not in (UNSUPPORTED_FILE, NOTES_FILE) and path.suffix != ".parquet":
+            if path.name not in (UNSUPPORTED_FILE, NOTES_FILE, READS_FILE) and path.suffix != ".parquet":
                 raise StoreError(f"{path}: was not written by featurize, which replaces this folder; move it elsewhere")
         with self.renewed(folder) as new:
+            if read := reads.here(self.root):
+                self.write_json(new / READS_FILE, read)
             if isinstance(features, Unsupported):
                 self.write_json(new / UNSUPPORTED_FILE, features.reason)
                 return
@@ -306,6 +306,8 @@ class FolderStimuli:
 
     def _find(self, name: str) -> Path | None:
         own, shipped = (Store(root).stimuli_folder(self.audit) / self._inside(name) for root in (self.root, SHIPPED))
+        if not own.is_file():
+            reads.looked_for(self.root / name)
         for place in (own, self.root / name, shipped):
             if place.is_file():
                 return place

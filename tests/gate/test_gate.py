@@ -28,7 +28,7 @@ from markedness.lm import served_by
 from markedness.param_blocks import GateParams
 from markedness.params import ParamsError
 from markedness.results import Score, not_estimated
-from markedness.store import Store
+from markedness.store import SHIPPED, Store
 
 pytestmark = pytest.mark.slow
 
@@ -610,6 +610,89 @@ def test_results_that_are_older_than_their_params_are_not_gated(folder: Path) ->
     stages["evaluate"]["matrix"]["model"] = ["v3"]  # v2 is no longer run: DVC knows nothing of it
     (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}), encoding="utf-8")
     assert not reasons()
+
+
+def dvc(folder: Path, *command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "dvc", *command], cwd=folder, check=True, capture_output=True, encoding="utf-8"
+    )
+    return done.stdout
+
+
+def own_names(folder: Path, *left_out: str) -> None:
+    """A file of names beside params.yaml, which wins over the shipped one."""
+    lines = (SHIPPED / "data" / "stimuli" / "homogeneity" / "names.csv").read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith(left_out or "#")]
+    (folder / "names.csv").write_text("\n".join(kept) + "\n", encoding="utf-8")
+
+
+def test_results_of_other_stimuli_than_are_beside_the_params_are_not_gated(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dvc.yaml names no file beside params.yaml, so that nothing reruns for it."""
+    git(folder, "init", "--initial-branch", "main")
+    dvc(folder, "init", "-q")
+    matrix = {"audit": ["homogeneity"], "model": ["v2"]}
+    table, texts = "data/generations/${item.audit}/${item.model}.parquet", folder / "data" / "corpora" / "own"
+    command = f"{sys.executable} -m markedness generate ${{item}}"
+    generate = {"matrix": matrix, "cmd": command, "deps": ["data/corpora/own"], "outs": [table]}
+    stages = {"generate": generate, "evaluate": {"matrix": matrix, "cmd": "true", "deps": [table]}}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}), encoding="utf-8")
+    texts.mkdir(parents=True)
+    own_names(folder)
+    loaded = write(folder, {"baseline": "v1", "models": ["v2"]})
+    settings = Store(folder).settings() / "homogeneity.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_bytes(pipeline.settings(loaded, "homogeneity"))
+
+    def reasons() -> set[str]:
+        made = gate(loaded, say=lambda _: None)
+        return {one.reason for one in made.decisions if "older than params" in one.reason}
+
+    force = "dvc repro --force generate@homogeneity-v2"
+    said = (
+        f"DVC does not watch names.csv; after a change of it run '{force}', or keep it under data/stimuli/homogeneity"
+    )
+    assert said in dvc(folder, "repro")
+    assert not reasons()
+    own_names(folder, "Min,")
+    assert "up to date" in dvc(folder, "repro")
+    why = f"are older than params, data or code (names.csv, which DVC does not watch: first run '{force}')"
+    assert why in reasons().pop()
+    with monkeypatch.context() as within:
+        within.setenv("DVC_STAGE", "report")
+        assert why in reasons().pop()
+    dvc(folder, *force.split()[1:])
+    dvc(folder, "repro")
+    assert not reasons()
+    (folder / "names.csv").unlink()  # what is not here may be elsewhere
+    assert not reasons()
+    own_names(folder)
+    assert why in reasons().pop()
+    generated = folder / "data" / "generations" / "homogeneity" / "v2.parquet"
+    pd.read_parquet(generated).to_parquet(generated, index=False)
+    assert not any("names.csv" in one for one in reasons()), "of an earlier version, which did not keep what it read"
+
+
+def test_a_revision_whose_stimuli_beside_the_params_were_committed_without_a_run_is_not_compared(folder: Path) -> None:
+    own_names(folder)
+    loaded = write(folder, None)
+    for stage in STAGES:
+        pipeline.STAGES[stage](loaded, "homogeneity", "v2", say=lambda _: None)
+    (folder / "dvc.yaml").write_text("stages: {}\n", encoding="utf-8")
+    git(folder, "init", "--initial-branch", "main")
+    made = ["data/features/homogeneity/v2", "data/generations/homogeneity/v2.parquet"]
+    dvc(folder, "init", "-q")
+    dvc(folder, "add", "-q", *made)
+    git(folder, "add", "names.csv", "dvc.yaml", "params.yaml", ".dvc", *(f"{one}.dvc" for one in made))
+    git(folder, "commit", "-m", "a run")
+    block = {"baseline": "main", "models": ["v2"]}
+    assert gated(folder, block).status == 0
+    own_names(folder, "Min,")
+    git(folder, "commit", "-a", "-m", "names alone")
+    found = gated(folder, block)
+    why = "the results of v2 at 'main' are older than params, data or code there (generate@homogeneity-v2: names.csv)"
+    assert found.status == 3 and found.decisions and all(why in one.reason for one in found.decisions)
 
 
 def test_a_revision_that_moved_is_another_look_and_one_of_the_same_data_is_not(folder: Path) -> None:
