@@ -71,7 +71,7 @@ class TextSource(Strict):
     """Whether this is a deviation that is not a feature of the guise; decided by the rule unless given."""
     of: str | None = None
     """For noise: the set whose unmarked texts are damaged."""
-    rate: float = Field(default=0.25, ge=0, le=1)
+    rate: float = Field(default=0.25, ge=0.01, le=1)
     """For noise: the share of words that are modified."""
     min_words: int = Field(default=3, ge=1)
     """For noise: shorter texts of the set are left out."""
