@@ -210,19 +210,22 @@ class Revision:
 
     def _unwatched(self, spec: AuditSpec, model: str) -> Iterator[str]:
         """Files that DVC does not watch and git has otherwise than they were read."""
-        from dvc.exceptions import DvcException
-
         for stage in ("generate", "featurize"):
-            place = place_of(Store(Path()), stage, spec.name, model)
-            try:
-                with self._files.open((self._folder / place).as_posix(), "rb") as file:
-                    kept = reads.of_file(file, place.name)
-            except (OSError, DvcException):  # not in this revision, or not in the cache
-                continue
-            for name, digest in (kept or {}).items():
+            for name, digest in self.read_there(spec.name, model, stage).items():
                 content = self._read(name)
                 if content is not None and sha256(content).hexdigest() != digest:
                     yield f"{stage}@{spec.name}-{model}: {name}"
+
+    def read_there(self, audit: str, model: str, stage: str) -> reads.Reads:
+        """What generate or featurize read where DVC does not watch; nothing where the revision does not say it."""
+        from dvc.exceptions import DvcException
+
+        place = place_of(Store(Path()), stage, audit, model)
+        try:
+            with self._files.open((self._folder / place).as_posix(), "rb") as file:
+                return reads.of_file(file, place.name) or {}
+        except (OSError, DvcException):  # not in this revision, or not in the cache
+            return {}
 
     def _in_part(self, folder: str, read: int) -> bool:
         """Whether the revision lacks files of a folder of which the run read so many, and they are here beside git."""

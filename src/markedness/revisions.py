@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatch
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
-from markedness import audits
+from markedness import audits, reads
 from markedness.asked import NOT_ASKED, WHO, Asked
 from markedness.audits.base import AuditSpec
 from markedness.compare import DIFFERENCE_COLUMNS, FAMILY, MODELS
@@ -67,6 +68,22 @@ def _measured_otherwise(spec: AuditSpec, file: str, first: Revision, second: Rev
     return ""
 
 
+def read_otherwise(spec: AuditSpec, file: str, model: str, first: Revision, second: Revision) -> str:
+    """Which file beside stimuli two revisions read otherwise, that DVC does not watch; "" where none or not known.
+
+    Texts of the model itself may be others in each.
+    """
+    for stage in ("generate", "featurize"):
+        one, other = (side.read_there(spec.name, model, stage) for side in (first, second))
+        texts = [text for side in (first, second) for text in reads.texts(side.section(file, "models", model))]
+        for name in sorted({*one, *other}):
+            own = any(fnmatch(name, text) or name.startswith(f"{text.rstrip('/')}/") for text in texts)
+            if one and other and not own and one.get(name, "") != other.get(name, ""):
+                between = f"differs between {first.name} and {second.name}"
+                return f"asked or measured otherwise: {name} {between}; make both by the same files"
+    return ""
+
+
 def _judges(spec: AuditSpec, featurize: dict[str, Any]) -> tuple[str, ...]:
     try:
         return spec.judges(spec.params("featurize").model_validate(featurize))
@@ -114,6 +131,7 @@ def compare(
             if len(known) == 2:
                 asked[audit], unread = asked_of(list(sides.values()), audit, file, model)
                 why = _older(sides.values(), now, file, audit, model) or why_not(audit) or unread
+                why = why or read_otherwise(audits.spec(audit), file, model, *sides.values())
                 features[audit] = dict.fromkeys(known, Unsupported(why)) if why else known
             elif None not in metrics.values():
                 frames.append(_plain(audit, model, metrics))

@@ -693,6 +693,14 @@ def test_a_revision_whose_stimuli_beside_the_params_were_committed_without_a_run
     found = gated(folder, block)
     why = "the results of v2 at 'main' are older than params, data or code there (generate@homogeneity-v2: names.csv)"
     assert found.status == 3 and found.decisions and all(why in one.reason for one in found.decisions)
+    for stage in STAGES:
+        pipeline.STAGES[stage](loaded, "homogeneity", "v2", say=lambda _: None)
+    git(folder, "checkout", "-q", "main~1")  # the names of the first run, and what it made
+    git(folder, "branch", "-f", "main")
+    own_names(folder, "Min,")
+    found = gated(folder, block)
+    why = "asked or measured otherwise: names.csv differs between main and workspace; make both by the same files"
+    assert found.status == 3 and found.decisions and all(why in one.reason for one in found.decisions)
 
 
 def test_a_revision_that_moved_is_another_look_and_one_of_the_same_data_is_not(folder: Path) -> None:

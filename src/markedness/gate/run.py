@@ -21,7 +21,7 @@ from markedness.params import Params, ParamsError
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import Score, VerdictKind, verdict
 from markedness.revision import Revision, RevisionError
-from markedness.revisions import asked_of, measured_otherwise
+from markedness.revisions import asked_of, measured_otherwise, read_otherwise
 from markedness.stale import of_unknown_params, older, stale
 from markedness.store import Store
 from markedness.study import asked_now, comparison, features_or_reason
@@ -207,7 +207,8 @@ def _baseline(
         if found is None:
             return Unsupported(f"{name} has no features of {model}: run 'dvc fetch' or 'dvc pull', see 'dvc exp show'")
         older_there = revision.older(audits.spec(audit), params.path.name, model)
-        if why := older_there or otherwise(audit) or asked(audit, model)[1]:
+        why = older_there or otherwise(audit) or asked(audit, model)[1]
+        if why := why or read_otherwise(audits.spec(audit), params.path.name, model, revision, now):
             return Unsupported(why)
         return found if isinstance(found, Unsupported) else found.tables
 
