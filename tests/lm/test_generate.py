@@ -262,7 +262,7 @@ def test_generate_interrupted_by_hand_says_where_it_stands_and_goes_on(tmp_path:
                 running.kill()
         answered = sum(server.answered.values())
         stated = re.search(r"(\d+) answers are in the ledger, run again to go on", output)
-        assert running.returncode != 0 and stated is not None
+        assert running.returncode != 0 and stated is not None, output
         kept = int(stated[1])
         assert answered - 2 <= kept <= answered  # of two at a time, an answer may still be on its way
         assert "Traceback" not in output

@@ -37,6 +37,7 @@ SPEC = AuditSpec(
             "stereotype",
             "attribute_tokens",
             "copied",
+            "set_texts",
         ),
     ),
     table="scores",
