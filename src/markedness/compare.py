@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype
 
 from markedness.asked import Asked, Unlike, unlike
+from markedness.audits.base import Comparable
 from markedness.cards import count
 from markedness.in_common import ASKED, in_common, left_out
 from markedness.records import FeatureTables, Unsupported
@@ -26,8 +27,6 @@ from markedness.text.languages import language_name, language_of
 
 Scores = Callable[[FeatureTables], Sequence[Score]]
 """features -> Scores with the influences of their clusters."""
-Comparable = Callable[[Mapping[str, FeatureTables]], dict[str, FeatureTables]]
-"""Model -> features; the same, kept to what all of these models answered."""
 
 DIFFERENCE_COLUMNS = (
     "audit", "score", "model_a", "model_b", "a", "b", "difference", "ci_low", "ci_high", "p", "p_adjusted",
@@ -41,7 +40,7 @@ CORRECTIONS = {"holm": "Holm", "fdr_bh": "Benjamini-Hochberg"}
 
 @dataclass(frozen=True)
 class Paired:
-    """The Scores of two models on the clusters that both were asked."""
+    """The Scores of two models on the clusters that both were asked and answered."""
 
     first: Mapping[str, Score]
     """By key."""
@@ -49,7 +48,7 @@ class Paired:
     unlike: Mapping[str, str]
     """Headline key -> why the two Scores are not about the same."""
     n_shared: int
-    """Clusters that both were asked."""
+    """Clusters that both were asked and answered."""
     left_out: str = ""
     """What one was asked alone, or answered alone, so that it does not count: a sentence without a full stop."""
 
@@ -95,17 +94,18 @@ class Comparison:
     def differences(self) -> pd.DataFrame:
         """A row per pair of models and comparable headline Score, `DIFFERENCE_COLUMNS`: ``a - b``.
 
-        Both Scores are made on the clusters and questions that both models were asked, and must be about the same
-        groups and references, else the row says why it has no test; each model is scored once for each such set, so
-        that the cost grows with the models. The test is of equal Scores: the difference over its standard error,
-        clusters paired. p is corrected over all pairs and Scores of the audit, scripted controls apart.
+        Both Scores are made on the clusters and questions that both models were asked and answered, and must be about
+        the same groups and references, else the row says why it has no test. Each model is scored once for each such
+        set: where all were asked and answered alike, the cost grows with the models, else with their pairs. The test is
+        of equal Scores: the difference over its standard error, clusters paired. p is corrected over all pairs and
+        Scores of the audit, scripted controls apart.
         """
         rows = [row for a, b in combinations(self.features, 2) for row in self._pair(a, b)]
         table = pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS))
         return corrected(table, self.correction, self.controls)
 
     def paired(self, a: str, b: str) -> Paired | Unsupported:
-        """The Scores of two models on the clusters that both were asked; or why there are none."""
+        """The Scores of two models on what both were asked and answered; or why there are none."""
         for name in (a, b):
             if reason := self._reason(name):
                 return Unsupported(f"{name} has nothing to compare ({reason})")

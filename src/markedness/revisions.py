@@ -73,9 +73,9 @@ def read_otherwise(spec: AuditSpec, file: str, model: str, first: Revision, seco
 
     Texts of the model itself may be others in each.
     """
+    texts = [text for side in (first, second) for text in reads.texts(side.section(file, "models", model))]
     for stage in ("generate", "featurize"):
         one, other = (side.read_there(spec.name, model, stage) for side in (first, second))
-        texts = [text for side in (first, second) for text in reads.texts(side.section(file, "models", model))]
         for name in sorted({*one, *other}):
             own = any(fnmatch(name, text) or name.startswith(f"{text.rstrip('/')}/") for text in texts)
             if one and other and not own and one.get(name, "") != other.get(name, ""):

@@ -41,12 +41,13 @@ def comparable(features: Mapping[str, FeatureTables]) -> dict[str, FeatureTables
     tables = {model: of_model["scores"] for model, of_model in features.items()}
     decided = {model: table["kind"].eq("decision").to_numpy() for model, table in tables.items()}
     words = _words(tables, decided)
-    asked = _in_all(_codes(tables, TEXTS, words), _tasks(tables), {m: np.ones(len(t), bool) for m, t in tables.items()})
+    every = {model: np.ones(len(table), dtype=bool) for model, table in tables.items()}
+    asked = _in_all(_codes(tables, TEXTS, words), _codes(tables, ("task",)), every)
     asks = {model: table[asked[model]] for model, table in tables.items()}
-    decides = {model: of_model[asked[model]] for model, of_model in decided.items()}
-    has = _scored(asks, decides)
-    scored = _in_all(_codes(asks, WORDS[:-1], _words(asks, decides)), _tasks(asks), has)
-    tasks = _tasks(asks)
+    words = {model: of_model[asked[model]] for model, of_model in words.items()}
+    tasks = _codes(asks, ("task",))
+    has = _scored(asks, {model: of_model[asked[model]] for model, of_model in decided.items()})
+    scored = _in_all(_codes(asks, WORDS[:-1], words), tasks, has)
     of_all = set.intersection(*(set(codes.tolist()) for codes in tasks.values()))
     kept = {model: np.isin(codes, list(of_all)) for model, codes in tasks.items()}
     return {
@@ -69,12 +70,10 @@ def _words(tables: Mapping[str, pd.DataFrame], decided: Mapping[str, NDArray[np.
     return found
 
 
-def _tasks(tables: Mapping[str, pd.DataFrame]) -> _Codes:
-    return _codes(tables, ("task",), {})
-
-
-def _codes(tables: Mapping[str, pd.DataFrame], columns: Sequence[str], words: Mapping[str, pd.Series]) -> _Codes:
-    """Number of these values of each row, and of its word."""
+def _codes(
+    tables: Mapping[str, pd.DataFrame], columns: Sequence[str], words: Mapping[str, pd.Series] | None = None
+) -> _Codes:
+    """Number of these values of each row, and of its word where words are given."""
     values = [[table[column] for table in tables.values()] for column in columns]
     return dict(zip(tables, row_codes([*values, [words[model] for model in tables]] if words else values), strict=True))
 
