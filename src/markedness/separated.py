@@ -49,11 +49,33 @@ def read_separated(path: Path) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        Where the file is not UTF-8 (UnicodeDecodeError), empty or no table (of pandas), or see `quoting`.
+        Where the file is not UTF-8 (UnicodeDecodeError), empty or no table (of pandas), a quoted cell of a CSV goes on
+        after its end, or see `quoting`.
     """
     between = separator(path)
-    how = 0 if between == "," else quoting(path.read_text(encoding="utf-8-sig"))
+    how: Literal[0, 3] = 0
+    if between == ",":
+        _refuse_broken_quotes(path)
+    else:
+        how = quoting(path.read_text(encoding="utf-8-sig"))
     return pd.read_csv(path, sep=between, quoting=how, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+
+
+def _refuse_broken_quotes(path: Path) -> None:
+    """A reader of CSV takes rows between a quotation mark that was not meant so and the next one for one cell."""
+    with path.open("rb") as raw:
+        if not any(b'"' in chunk for chunk in iter(lambda: raw.read(1 << 20), b"")):
+            return
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows, first = csv.reader(file, strict=True), 1
+        try:
+            for _ in rows:
+                first = rows.line_num + 1
+        except csv.Error as error:
+            raise ValueError(
+                f"the row that begins in line {first} has a quoted cell that does not end, or goes on after its end; "
+                'put cells with quotation marks in quotes, and each mark inside twice ("She said ""no""")'
+            ) from error
 
 
 def quoting(text: str) -> Literal[0, 3]:

@@ -64,6 +64,13 @@ def test_read_corpus_with_missing_values_of_parquet_and_json_reads_them(tmp_path
         assert rows["text"].isna().tolist() == [False, True]
 
 
+def test_read_corpus_of_parquet_reads_columns_that_pandas_wrote_as_an_index(tmp_path: Path) -> None:
+    table = pd.DataFrame({"text": ["a", "b"], "race": ["Black", "White"], "gender": "man", "prompt": ["p", "q"]})
+    table.set_index(["race", "prompt"]).to_parquet(tmp_path / "texts.parquet")
+    rows = read(tmp_path, "texts.parquet")
+    assert rows["group"].tolist() == ["Black man", "White man"] and rows["prompt"].tolist() == ["p", "q"]
+
+
 def test_read_corpus_of_several_files_counts_rows_in_each(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,race\nx,Black\n", encoding="utf-8")
     (tmp_path / "b.csv").write_text("text,race\nx,Black\ny,Martian\n", encoding="utf-8")
@@ -83,6 +90,11 @@ def test_read_corpus_of_several_files_counts_rows_in_each(tmp_path: Path) -> Non
         (b"text,race\nx,Black\nzu\x00verl,White\n", r"texts\.csv line 3 has a NUL character; remove it"),
         (b"text,race\n\xff\xfe broken,Black\n", r"texts\.csv is not UTF-8 \(byte \d+\); save it as UTF-8"),
         (b"text,race\nx,Black\ny,Black,one,too,many\n", r"texts\.csv cannot be read as \.csv: .*line 3"),
+        (
+            b'race,text\nBlack,a\nWhite,"I am\nBlack,lost\nWhite,said ""no"" and "no way\nBlack,b\n',
+            r"the row that begins in line 3 has a quoted cell that does not end, or goes on after its end",
+        ),
+        (b'text,race\n"x,Black\ny,White\n', r"line 2 has a quoted cell that does not end"),
         (b"text,race\n" + b"x" * 10_000_000 + b",Black\n", r"row 1 has 10,000,000 characters in the column 'text'"),
     ],
     ids=[
@@ -95,6 +107,8 @@ def test_read_corpus_of_several_files_counts_rows_in_each(tmp_path: Path) -> Non
         "NUL",
         "invalid UTF-8",
         "ragged",
+        "marks",
+        "unclosed",
         "10 MB",
     ],
 )

@@ -63,7 +63,7 @@ def read_cells(path: Path, where: str) -> pd.DataFrame:
     try:
         if kind == ".parquet":
             # Nullable types, or a column of integers with a missing cell would become one of floats.
-            table = _numbers_as_text(pd.read_parquet(path, dtype_backend="numpy_nullable"))
+            table = _numbers_as_text(_with_index(pd.read_parquet(path, dtype_backend="numpy_nullable")))
         elif kind in JSON_LINES:
             with path.open(encoding="utf-8-sig", newline="\n") as file:
                 table = as_table(list(json_lines(file, path, where)))
@@ -97,6 +97,12 @@ def read_cells(path: Path, where: str) -> pd.DataFrame:
             f"{'tabs' if kind == '.tsv' else 'commas'} between columns"
         )
     return table.reset_index(drop=True)
+
+
+def _with_index(table: pd.DataFrame) -> pd.DataFrame:
+    """With the columns that pandas wrote as an index of rows."""
+    named = [level for level in table.index.names if level is not None]
+    return table.reset_index(level=named) if named else table
 
 
 def _numbers_as_text(table: pd.DataFrame) -> pd.DataFrame:
