@@ -19,7 +19,7 @@ from pandas.api.types import is_bool_dtype
 from markedness.asked import Asked, Unlike, unlike
 from markedness.audits.base import Comparable
 from markedness.cards import count
-from markedness.in_common import ASKED, in_common, left_out
+from markedness.in_common import ASKED, asked_alike, in_common, left_out
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import JUDGE, Score, not_estimated
 from markedness.stats import inference
@@ -81,12 +81,12 @@ class Comparison:
     """The column of that table that says what was asked; without it, all rows ask the same."""
     comparable: Comparable | None = None
     """What keeps two models to what both answered, before clusters and questions do."""
-    answered: str = ""
-    """The column of that table that is set, or a number, where a row has an answer that counts."""
+    answered: Sequence[str] = ()
+    """The columns of that table of which one is set, or a number, where a row has an answer that counts."""
     missing_key: str = ""
     """The Score that asks what is missing: it is made on what both were asked, the others on what both answered."""
     compared_on: Sequence[str] = ()
-    """Further columns of that table that say what was asked: their values are named where they are left out."""
+    """Further columns of that table that say what was asked, where both models have them and share a value."""
     asked: Mapping[str, Asked] = field(default_factory=dict)
     """Model -> what it was asked; of one that is not named it is not known."""
     _made: dict[tuple[str, bytes], dict[str, Score]] = field(default_factory=dict)
@@ -94,11 +94,11 @@ class Comparison:
     def differences(self) -> pd.DataFrame:
         """A row per pair of models and comparable headline Score, `DIFFERENCE_COLUMNS`: ``a - b``.
 
-        Both Scores are made on the clusters and questions that both models were asked and answered, and must be about
-        the same groups and references, else the row says why it has no test. Each model is scored once for each such
-        set: where all were asked and answered alike, the cost grows with the models, else with their pairs. The test is
-        of equal Scores: the difference over its standard error, clusters paired. p is corrected over all pairs and
-        Scores of the audit, scripted controls apart.
+        Both Scores are made on the rows that both models were asked and answered, alike in question, cluster and
+        ``compared_on``, and must be about the same groups and references, else the row says why it has no test. Each
+        model is scored once for each such set: where all were asked and answered alike, the cost grows with the models,
+        else with their pairs. The test is of equal Scores: the difference over its standard error, clusters paired. p
+        is corrected over all pairs and Scores of the audit, scripted controls apart.
         """
         rows = [row for a, b in combinations(self.features, 2) for row in self._pair(a, b)]
         table = pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS))
@@ -127,10 +127,9 @@ class Comparison:
             if key not in found and not any(_measured(one.get(key)) for one in (first, second)):
                 apart = [self._scored(name, self._tables(name)).get(key) for name in (a, b)]
                 found |= {key: APART} if any(map(_measured, apart)) else {}
-        kept = {name: tables[self.table] for name, tables in shared.answered.items()}
         columns = [name for name in dict.fromkeys((*self.compared_on, self.question, self.cluster)) if name]
-        out = left_out({name: (self._rows(name), kept[name]) for name in (a, b)}, columns)
-        return Paired(first, second, found, kept[a][self.cluster].nunique(), out)
+        out = left_out({name: (self._rows(name), *self._parted(name, shared)) for name in (a, b)}, columns)
+        return Paired(first, second, found, shared.answered[a][self.table][self.cluster].nunique(), out)
 
     def asked_unlike(self, a: str, b: str) -> Unlike:
         """How two models were asked unlike."""
@@ -235,9 +234,11 @@ class Comparison:
         asked = _chosen(rows, in_common(rows, columns))
         if asked[0].empty:
             return Unsupported(f"no {self.cluster} in common")
+        columns = asked_alike(asked, columns, self.compared_on, self.cluster)
+        asked = _chosen(asked, in_common(asked, columns))
         answered = [of_model[self.table] for of_model in tables.values()] if self.comparable else asked
         if self.answered and not self.comparable:
-            there = [of_model[_there(of_model[self.answered])] for of_model in asked]
+            there = [of_model[self._there(of_model)] for of_model in asked]
             answered = _chosen(asked, in_common(asked, columns, there))
         if any(of_model.empty for of_model in answered):
             return Unsupported(f"no {self.cluster} that both answered")
@@ -246,6 +247,24 @@ class Comparison:
             for part in (rows, asked, answered)
         ]
         return _Shared(*found)
+
+    def _there(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
+        """Which rows have an answer that counts."""
+        answers = [rows[name].eq(True) if is_bool_dtype(rows[name]) else rows[name].notna() for name in self.answered]
+        return np.logical_or.reduce(answers) if answers else np.ones(len(rows), dtype=bool)
+
+    def _parted(self, model: str, shared: _Shared) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Rows of a model that are left out, and those that are compared.
+
+        Left out is what it was asked alone, and what it answered, or a part of it, where the other did not.
+        """
+        rows, kept = self._rows(model), shared.answered[model][self.table]
+        asked = rows.index.isin(shared.asked[model][self.table].index)
+        values = kept.reindex(columns=list(self.answered)).notna().reindex(rows.index, fill_value=False)
+        lost = rows.reindex(columns=list(self.answered)).notna() & ~values
+        compared = rows.index.isin(kept.index)
+        out = ~asked | (self._there(rows) & (~compared | lost.any(axis=1).to_numpy()))
+        return rows[out], rows[compared & ~out]
 
     def _of(self, model: str, shared: _Shared) -> dict[str, Score]:
         """Scores on what both answered; whether answers are missing, on what both were asked."""
@@ -256,20 +275,19 @@ class Comparison:
     def _scored(self, model: str, tables: FeatureTables) -> dict[str, Score]:
         """Scores of these rows of a model's table, which keep their index."""
         table, all_rows = tables[self.table], self._rows(model)
-        key = model, table.index.to_numpy().tobytes() if len(table) != len(all_rows) else b""
+        there, all_there = (
+            of.reindex(columns=list(self.answered)).notna().to_numpy(dtype=bool) for of in (table, all_rows)
+        )
+        whole = len(table) == len(all_rows) and np.array_equal(there, all_there)
+        key = model, b"" if whole else table.index.to_numpy().tobytes() + np.packbits(there).tobytes()
         if key not in self._made:
-            kept = {**self._tables(model), self.table: table.reset_index(drop=True) if key[1] else all_rows}
+            kept = {**self._tables(model), self.table: all_rows if whole else table.reset_index(drop=True)}
             self._made[key] = {score.key: score for score in self.scores(kept)}
         return self._made[key]
 
 
 def _chosen(tables: Sequence[pd.DataFrame], which: Sequence[NDArray[np.bool_]]) -> list[pd.DataFrame]:
     return [table[kept] for table, kept in zip(tables, which, strict=True)]
-
-
-def _there(values: pd.Series) -> NDArray[np.bool_]:
-    """Which rows have an answer: a flag that is set, or a number."""
-    return (values.eq(True) if is_bool_dtype(values) else values.notna()).to_numpy(dtype=bool)
 
 
 def _sentences(said: Iterable[str]) -> str:

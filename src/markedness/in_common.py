@@ -42,18 +42,40 @@ def in_common(
     return [np.isin(code, of_all) for code in codes[: len(tables)]]
 
 
-def left_out(tables: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]], columns: Sequence[str]) -> str:
-    """What is no longer in the tables of models, (all rows, those that are kept): a sentence without a full stop.
+def asked_alike(tables: Sequence[pd.DataFrame], columns: Sequence[str], more: Sequence[str], cluster: str) -> list[str]:
+    """The columns by which rows of all tables are asked alike: ``columns``, and those of ``more`` that all have.
 
-    It names the values of these columns that are gone, or counts the rows where no value is; "" where all is kept.
+    A column is left out where the rows in common would lose a value of the columns before it, those of the cluster
+    apart: models asked about other names of a group are compared on the group, of which names are draws, and models
+    asked about other groups on none.
+    """
+    chosen = list(columns)
+    for name in more:
+        if all(name in table for table in tables):
+            before, after = (tables[0][in_common(tables, by)[0]] for by in (chosen, [*chosen, name]))
+            if all(before[one].nunique() == after[one].nunique() for one in chosen if one != cluster) and len(after):
+                chosen.append(name)
+    return chosen
+
+
+def left_out(tables: Mapping[str, tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]], columns: Sequence[str]) -> str:
+    """What is not in the tables that are compared: a sentence without a full stop, "" where nothing is left out.
+
+    Parameters
+    ----------
+    tables
+        Model -> all its rows, those that are left out, and those that are compared; rows keep their index.
+    columns
+        Those of which the values are named that are left out in all rows. All rows that are left out are counted.
     """
     found = []
-    for model, (rows, kept) in tables.items():
-        gone = {column: _gone(rows[column], kept[column]) for column in columns if column in rows}
-        said = [f"{column} {_listed(values)}" for column, values in gone.items() if values]
-        if said or len(kept) < len(rows):
-            what = ", ".join(said) or f"{len(rows) - len(kept):,} of {len(rows):,} rows"
-            found.append(f"{what} of {model}")
+    for model, (rows, out, kept) in tables.items():
+        if out.empty:
+            continue
+        gone = {column: _gone(out[column], kept[column]) for column in columns if column in rows}
+        said = ", ".join(f"{column} {_listed(values)}" for column, values in gone.items() if values)
+        what = f"{len(out):,} of {len(rows):,} rows"
+        found.append(f"{said} ({what}) of {model}" if said else f"{what} of {model}")
     return f"left out, as not asked of both or not answered by both: {'; '.join(found)}" if found else ""
 
 

@@ -142,11 +142,12 @@ class AuditSpec:
     question: str = ""
     """The column of that table that says what was asked (a task, a cue): two models are compared on those that both
     were asked. Without it, on all."""
-    answered: str = ""
-    """The column of that table that is set, or a number, where a row has an answer that counts: two models are compared
-    on the clusters and questions that both answered. Without it, on those that both were asked."""
+    answered: tuple[str, ...] = ()
+    """The columns of that table of which one is set, or a number, where a row has an answer that counts: two models are
+    compared on the rows that both answered. Without them, on those that both were asked."""
     compared_on: tuple[str, ...] = ()
-    """Further columns of that table that say what was asked: a comparison names their values that it leaves out."""
+    """Further columns of that table that say what was asked, where it has them: two models are compared on rows that
+    are alike in these, in question and in cluster, and a comparison names their values that it leaves out."""
     missing_key: str = ""
     """The headline Score that asks whether what is missing differs by group; where it is found, the others say so."""
     prompts_ref: str = "generate:prompts"

@@ -47,7 +47,7 @@ def leaning(features: FeatureTables, which: Rows, by: float) -> FeatureTables:
 def compared(features: Mapping[str, FeatureTables]) -> pd.DataFrame:
     made = Comparison(
         "guise", features, lambda tables: headline(tables, Params(), np.random.default_rng(1)), SPEC.table,
-        SPEC.cluster, SPEC.headline, comparable=SPEC.comparable, missing_key=SPEC.missing_key,
+        SPEC.cluster, SPEC.headline, comparable=SPEC.comparable, answered=SPEC.answered, missing_key=SPEC.missing_key,
         compared_on=SPEC.compared_on,
     )  # fmt: skip
     return made.differences()
@@ -71,22 +71,29 @@ def traits(rows: pd.DataFrame) -> list[str]:
     return sorted(rows.loc[rows["task"].eq("traits"), "attribute"].unique())
 
 
-SOME_TEXTS = "occupations of some texts"
 PARTS = {
     "prompts": Part(lambda rows: rows["prompt_id"].isin(["traits1", "traits2"]), "prompt_id traits1, traits2"),
     "words": Part(
         lambda rows: rows["task"].eq("traits") & rows["attribute"].isin(traits(rows)[::6]),
         "attribute ",
     ),
-    SOME_TEXTS: Part(
+    "some texts": Part(lambda rows: rows["pair"].isin(sorted(set(rows["pair"]))[::3]), "rows"),
+    "occupations of some texts": Part(
         lambda rows: rows["task"].eq("occupations") & rows["pair"].isin(sorted(set(rows["pair"]))[:4]), "rows"
     ),
     "decisions of a prompt": Part(lambda rows: rows["prompt_id"].eq("conviction1"), "prompt_id conviction1"),
 }
 
 
-WAYS = [(name, way) for name in PARTS for way in (without, unscored) if way is without or name != SOME_TEXTS]
-"""Texts that lack scores are still a sample of texts; whether they lack them unequally, missing.difference asks."""
+def without_reference(features: FeatureTables, which: Rows) -> FeatureTables:
+    """Unscored after one guise alone."""
+    other = unscored(features, which)
+    chosen = which(other["scores"])
+    other["scores"].loc[chosen, "log_prob"] = features["scores"].loc[chosen, "log_prob"]
+    return other
+
+
+WAYS = [(name, way) for name in PARTS for way in (without, unscored, without_reference)]
 
 
 @pytest.mark.parametrize(("name", "way"), WAYS)
@@ -138,7 +145,7 @@ def test_decisions_of_a_model_that_lacks_one_of_the_words_are_not_compared() -> 
     decision = str(scores.loc[scores["kind"].eq("decision"), "attribute"].iloc[0])
     for way in (without, unscored):
         rows = of_pair(compared({"whole": features, "lacks": way(features, acquitted)}))
-        assert rows.loc["decision.conviction", "note"] == (APART if way is without else ONE)
+        assert rows.loc["decision.conviction", "note"] == APART
         assert np.isnan(number(rows, "decision.conviction", "p"))
         assert number(rows, "strength.covert", "difference") == 0
 

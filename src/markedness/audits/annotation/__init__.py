@@ -55,7 +55,8 @@ SPEC = AuditSpec(
     table="pairs",
     cluster="vignette",
     question="task",
-    answered="delta",
+    answered=("delta",),
+    compared_on=("paradigm", "group", "reference", "pair", "gender", "name", "reference_name"),
     headline=(
         "gap.positive",
         "gap.negative",

@@ -42,7 +42,8 @@ SPEC = AuditSpec(
     ),
     table="scores",
     cluster="pair",
-    compared_on=("task", "text_set", "prompt_id", "attribute"),
+    answered=("log_prob", "log_prob_reference"),
+    compared_on=("task", "text_set", "prompt_id", "attribute", "group"),
     headline=(
         "strength.covert",
         "strength.overt",

@@ -33,7 +33,8 @@ SPEC = AuditSpec(
     table="answers",
     cluster="cluster",
     question="cue",
-    answered="kept",
+    answered=("kept",),
+    compared_on=("group",),
     headline=(
         "pd_difference.marked",
         "replication.ceiling",

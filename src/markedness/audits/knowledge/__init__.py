@@ -18,7 +18,8 @@ SPEC = AuditSpec(
     ),
     table="triples",
     cluster="prompt_id",
-    answered="included",
+    answered=("included",),
+    compared_on=("group",),
     headline=("regard_gap.marked", "toxicity_gap.marked", "topic_divergence.marked", "valid.difference"),
     missing_key="valid.difference",
     features={

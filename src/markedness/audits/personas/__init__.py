@@ -39,7 +39,8 @@ SPEC = AuditSpec(
     ),
     table="texts",
     cluster="prompt_id",
-    answered="included",
+    answered=("included",),
+    compared_on=("kind", "group"),
     headline=(
         "marked_words.excess",
         "jsd.excess",

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from markedness.in_common import ASKED, row_codes
 from markedness.records import FeatureTables
 
-TEXTS = ("task", "text_set", "prompt_id", "pair")
-WORDS = ("task", "text_set", "prompt_id", "attribute")
+VALUES = ("log_prob", "log_prob_reference", "neutral_log_prob")
+PROMPTS = ("group", "task", "text_set", "prompt_id")
+TEXTS = (*PROMPTS, "pair")
 _Codes = dict[str, NDArray[np.int64]]
 _Kept = dict[str, NDArray[np.bool_]]
 
@@ -28,10 +29,11 @@ def comparable(features: Mapping[str, FeatureTables]) -> dict[str, FeatureTables
     Returns
     -------
     dict
-        ``scores``: of each task the rows (text set, prompt, pair, word) that every model was asked, without the prompts
-        and words that one of them never scored in a text set; of decisions, the prompts without a decision of one of
-        them: a decision is between all its words. A task that a model was not asked, or never scored, takes nothing
-        from the others. ``asked``: what was asked, scored or not, of the tasks of all. Rows keep their index.
+        ``scores``: of each task the rows (guise, text set, prompt, pair, word) that every model was asked, NaN in each
+        value that one of them lacks, without the prompts and words that one of them never scored in a text set; of
+        decisions, without the prompts that lack a word: a decision is between all its words. A task that a model was
+        not asked, or never scored, takes nothing from the others. ``asked``: what was asked, scored or not, of the
+        tasks of all, with all values. Rows keep their index.
 
     Notes
     -----
@@ -46,12 +48,13 @@ def comparable(features: Mapping[str, FeatureTables]) -> dict[str, FeatureTables
     asks = {model: table[asked[model]] for model, table in tables.items()}
     words = {model: of_model[asked[model]] for model, of_model in words.items()}
     tasks = _codes(asks, ("task",))
-    has = _scored(asks, {model: of_model[asked[model]] for model, of_model in decided.items()})
-    scored = _in_all(_codes(asks, WORDS[:-1], words), tasks, has)
+    common = _masked(asks, tasks)
+    has = _scored(common, {model: of_model[asked[model]] for model, of_model in decided.items()})
+    scored = _in_all(_codes(asks, PROMPTS, words), tasks, has)
     of_all = set.intersection(*(set(codes.tolist()) for codes in tasks.values()))
     kept = {model: np.isin(codes, list(of_all)) for model, codes in tasks.items()}
     return {
-        model: {**features[model], "scores": asks[model][scored[model]], ASKED: asks[model][kept[model]]}
+        model: {**features[model], "scores": common[model][scored[model]], ASKED: asks[model][kept[model]]}
         for model in features
     }
 
@@ -88,16 +91,29 @@ def _in_all(codes: _Codes, tasks: _Codes, counts: _Kept) -> _Kept:
     return {model: found[codes[model]] >= needed[tasks[model]] for model in codes}
 
 
+def _masked(tables: Mapping[str, pd.DataFrame], tasks: _Codes) -> dict[str, pd.DataFrame]:
+    """The same rows, without the values that one of the models lacks which scored the task."""
+    cells = _codes(tables, (*TEXTS, "attribute"))
+    there = {
+        column: _in_all(cells, tasks, {model: table[column].notna().to_numpy() for model, table in tables.items()})
+        for column in VALUES
+    }
+    return {
+        model: table.assign(**{column: table[column].where(there[column][model]) for column in VALUES})
+        for model, table in tables.items()
+    }
+
+
 def _scored(tables: Mapping[str, pd.DataFrame], decided: Mapping[str, NDArray[np.bool_]]) -> _Kept:
     """The rows of prompts and words that a model scored in a text set, on both sides; of decisions, in all words."""
     found: _Kept = {}
     for model, table in tables.items():
-        cells = table.groupby(list(WORDS), observed=True, sort=False, dropna=False).ngroup().to_numpy()
+        cells = table.groupby([*PROMPTS, "attribute"], observed=True, sort=False, dropna=False).ngroup().to_numpy()
         there = np.ones(len(table), dtype=bool)
-        for column in ("log_prob", "log_prob_reference", "neutral_log_prob"):
+        for column in VALUES:
             n = np.bincount(cells, table[column].notna()) if len(table) else np.zeros(0)
             there &= (n[cells] > 0) | (~decided[model] if column.startswith("neutral") else False)
-        prompts = table.groupby(list(WORDS[:-1]), observed=True, sort=False, dropna=False).ngroup().to_numpy()
+        prompts = table.groupby(list(PROMPTS), observed=True, sort=False, dropna=False).ngroup().to_numpy()
         lacking = np.bincount(prompts, ~there & decided[model]) if len(table) else np.zeros(0)
         found[model] = there & (lacking[prompts] == 0)
     return found
