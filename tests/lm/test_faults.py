@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -17,7 +18,7 @@ from tests.lm import toy_study
 from tests.servers.openai_server import Server
 
 from markedness import generation, ledgers
-from markedness.lm import openai_api, served_by
+from markedness.lm import openai_api, served_by, transport
 from markedness.lm import run as asking
 from markedness.lm.answers import read_completion
 from markedness.lm.base import ModelError
@@ -550,3 +551,27 @@ def test_generate_answer_that_nobody_asked_for_ends_the_run_and_says_what_is_to_
         params = toy_study.study(tmp_path, server.url, texts, concurrency=1)
         with pytest.raises(ModelError, match=r"an answer that nobody asked for.*set served_by of the model"):
             run(params)
+
+
+def test_answer_to_a_request_that_is_given_up_as_it_comes_is_no_answer_that_nobody_asked_for() -> None:
+    """Ctrl-C at that moment ended with the sentence above, which has everything asked again."""
+
+    question = {"model": "toy", "messages": [{"role": "user", "content": "Who?"}]}
+
+    async def given_up(url: str) -> bool:
+        async with transport.guarded_client(60.0) as client:
+            assert isinstance(client, transport.GuardedClient)
+            asking = asyncio.create_task(client.post(url, json=question))
+            while not asking.done():
+                held = [protocol for connector in client.connectors for protocol in connector._acquired]
+                if any(getattr(protocol, "_buffer", None) for protocol in held):  # it is there, and not read yet
+                    asking.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await asking
+                    await client.aclose()
+                    return True
+                await asyncio.sleep(0)
+        return False
+
+    with Server() as server:
+        assert any(asyncio.run(given_up(f"{server.url}/chat/completions")) for _ in range(50))

@@ -6,6 +6,7 @@ not used again, and after an answer that nobody asked for no server is believed 
 
 from __future__ import annotations
 
+import asyncio
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -32,7 +33,7 @@ class _Watched(TCPConnector):
     """Whether a server has sent an answer that nobody asked for."""
 
     def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
-        self._look(protocol)
+        self._look(protocol, asked_for=1 if _is_cancelled() else 0)
         super()._release(key, protocol, should_close=should_close)
 
     async def _get(self, *arguments: Any) -> Any:
@@ -48,9 +49,21 @@ class _Watched(TCPConnector):
         for protocol, _ in (waiting for several in self._conns.values() for waiting in several):
             self._look(protocol)
 
-    def _look(self, protocol: Any) -> None:
-        """Servers that end an idle connection may say so (408); that is no answer."""
-        self.unasked |= any(message.code < 300 for (message, _), _ in protocol._buffer)
+    def _look(self, protocol: Any, asked_for: int = 0) -> None:
+        """Servers that end an idle connection may say so (408); that is no answer.
+
+        ``asked_for``: answers that nobody has read, though they were asked for.
+        """
+        self.unasked |= sum(message.code < 300 for (message, _), _ in protocol._buffer) > asked_for
+
+
+def _is_cancelled() -> bool:
+    """Whether the request is given up, by hand or by a time limit, while its answer may have come already."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # outside a loop
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 class GuardedClient(DefaultAioHttpClient):
