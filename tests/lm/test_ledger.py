@@ -155,6 +155,16 @@ def test_ledger_malformed_answer_is_named_and_asked_again(tmp_path: Path, answer
     assert texts(path) == ["answer 0", "again", "answer 2"]
 
 
+@pytest.mark.parametrize("column", ["asked", "answered"])
+@pytest.mark.parametrize("moment", ['"},{', "2026-01-01\n", "", "yesterday"])
+def test_ledger_row_with_a_time_that_is_none_is_asked_again(tmp_path: Path, column: str, moment: str) -> None:
+    path = filled(tmp_path / "m.sqlite")
+    execute(path, f"UPDATE answers SET {column} = ? WHERE sample = 1", moment)
+    with Ledger(path) as ledger:
+        assert ledger.find(keys(0, 1, 2)).tolist() == [True, False, True]
+        assert len(ledger.faults) == 1 and draw(1).key in ledger.faults[0]
+
+
 def test_ledger_that_is_no_database_says_so_and_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "m.sqlite"
     path.write_bytes(b"no database at all" * 500)

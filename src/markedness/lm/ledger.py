@@ -52,8 +52,13 @@ _EARLIER = (
     f"< ({_ERROR.format('')}, answered, asked, answer)"
 )
 
-_TEXTS = " AND ".join(f"typeof({name}) = 'text'" for name in ("served_by", "request", "answer", "asked", "answered"))
-"""Whether a row holds what its table says: SQLite takes bytes anywhere."""
+_TEXTS = " AND ".join(
+    [
+        *(f"typeof({name}) = 'text'" for name in ("served_by", "request", "answer", "asked", "answered")),
+        *(f"{name} GLOB '????-??-??T??:??:??.???+00:00'" for name in ("asked", "answered")),
+    ]
+)
+"""Whether a row holds what its table says: SQLite takes bytes anywhere, and any text for a time."""
 
 Row = tuple[bytes, str, int, str, str, str, str]
 """key, served_by, sample, request, answer, asked, answered."""
