@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -426,6 +427,54 @@ def test_track_with_a_password_in_the_address_prints_none_and_follows_no_redirec
             track([model_run(tmp_path)], tmp_path, "audits")
         here.shutdown()
     assert asked and not any(path.startswith("/again") for path in asked)
+
+
+class Endless(BaseHTTPRequestHandler):
+    """A server that never comes to an end, in the way that its class is made for."""
+
+    way = ""
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if self.way == "later":
+            self.send_response(429)
+            self.send_header("Retry-After", "100000")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "1000000000000")
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(b" " * (1 if self.way == "drops" else 1 << 20))
+                time.sleep(0.05 if self.way == "drops" else 0)
+
+    def log_message(self, *words: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("later", "cannot be reached"),
+        ("drops", "cannot be reached"),
+        ("flood", "more than 134,217,728 bytes"),
+    ],
+)
+def test_track_to_a_server_that_never_ends_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, said: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1" if way == "drops" else "30")
+    monkeypatch.delenv("MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER", raising=False)
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Way", (Endless,), {"way": way})) as there:
+        there.daemon_threads = True
+        there.block_on_close = False
+        threading.Thread(target=there.serve_forever, daemon=True).start()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{there.server_port}")
+        with pytest.raises(TrackingError, match=rf"MLflow at .*{said}.* are safe on disk"):
+            track([model_run(tmp_path)], tmp_path, "audits")
+        there.shutdown()
 
 
 def test_track_killed_while_it_makes_its_store_makes_it_anew(tmp_path: Path) -> None:

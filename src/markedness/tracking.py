@@ -24,7 +24,7 @@ from markedness.provenance import NAME_LIMIT, flat, mlflow_name, public, short_n
 from markedness.records import AuditError
 from markedness.reporting.downloads import spreadsheet_copies
 from markedness.tracked import DataSet, ModelRun
-from markedness.tracking_store import address, make_whole, set_manners
+from markedness.tracking_store import address, bounded, make_whole, set_manners
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -84,16 +84,17 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
     logged = []
     try:
         make_whole(uri)
-        client = mlflow.MlflowClient(tracking_uri=uri)
-        experiment_id = _experiment(client, experiment, root, uri)
-        _end_killed(client, experiment_id, writer)
-        for run in _unlogged(client, experiment_id, runs):
-            _log(client, experiment_id, run, writer)
-            logged.append(run.model)
-        logged += [f"gate of {run.model}" for run in runs if run.gate and _tag_gate(client, experiment_id, run)]
-        if logged:
-            _end_killed(client, experiment_id, writer)  # made twice, where a server's answer was lost on the way
-            _save_view(client, experiment_id, runs)
+        with bounded():
+            client = mlflow.MlflowClient(tracking_uri=uri)
+            experiment_id = _experiment(client, experiment, root, uri)
+            _end_killed(client, experiment_id, writer)
+            for run in _unlogged(client, experiment_id, runs):
+                _log(client, experiment_id, run, writer)
+                logged.append(run.model)
+            logged += [f"gate of {run.model}" for run in runs if run.gate and _tag_gate(client, experiment_id, run)]
+            if logged:
+                _end_killed(client, experiment_id, writer)  # made twice, where a server's answer was lost on the way
+                _save_view(client, experiment_id, runs)
     except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
         raise TrackingError(_sentence(error, uri, "refused")) from error
     except (

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 _SQLITE = "sqlite:///"
+_TIMES = 10
+"""A request, its second attempts included, may last so many times MLFLOW_HTTP_REQUEST_TIMEOUT."""
+_LARGEST = 1 << 27
+"""Bytes of an answer of the tracking server."""
 
 
 def address(root: Path) -> str:
@@ -27,10 +37,66 @@ def set_manners() -> None:
     # A server that is down should say so in seconds; MLflow's own defaults wait for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
+    os.environ.setdefault("MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER", "false")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     # Notes on building a new store are not for our readers.
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+@contextlib.contextmanager
+def bounded() -> Iterator[None]:
+    """Within it no request lasts for ever, and no answer fills the memory: MLflow bounds each read alone.
+
+    Raises
+    ------
+    requests.exceptions.Timeout
+        After ten times MLFLOW_HTTP_REQUEST_TIMEOUT; not on Windows, nor in a thread.
+    ValueError
+        Where an answer is larger than 128 MiB.
+    """
+    import requests
+
+    send = requests.Session.send
+
+    def sent(self: requests.Session, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        asked_whole = not options.get("stream")
+        with _ended_after(_TIMES * float(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])):
+            response = send(self, request, **{**options, "stream": True})
+            if asked_whole:
+                content = bytearray()
+                for chunk in response.iter_content(1 << 16):
+                    content += chunk
+                    if len(content) > _LARGEST:
+                        response.close()
+                        raise ValueError(f"an answer of more than {_LARGEST:,} bytes")
+                response._content = bytes(content)  # what requests sets where it reads an answer itself
+        return response
+
+    requests.Session.send = sent  # type: ignore[method-assign]  # MLflow takes no session of ours
+    try:
+        yield
+    finally:
+        requests.Session.send = send  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    from requests.exceptions import Timeout
+
+    def end(*_: object) -> None:
+        raise Timeout(f"no whole answer in {seconds:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def make_whole(uri: str) -> None:
