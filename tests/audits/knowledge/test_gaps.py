@@ -158,6 +158,32 @@ def test_gap_of_rare_insults_with_one_reference_is_not_accused() -> None:
     assert stats.binomtest(held, 200, 0.93, alternative="less").pvalue > 0.01, held
 
 
+def bursts(seed: int, level: float = 0.0) -> Score:
+    """The toxicity gap of ten groups in ten crawls of 6 triples: of 10 % of their crawls most are insults.
+
+    ``level``: by how much more toxic all triples of the marked groups are.
+    """
+    rng = np.random.default_rng([20261127, seed])
+    subjects = [f"Group {number}" for number in range(10)]
+    burst = np.repeat(rng.random(100) < 0.1, 6) & (rng.random(600) < 0.8)
+    toxicity = np.where(burst, 0.95, 0.001 * rng.random(600)) + level * (np.arange(600) >= 60)
+    crawls = [f"c{number}" for number in range(10)]
+    asked = pd.DataFrame({"subject": np.repeat(subjects, 60), "crawl": np.tile(np.repeat(crawls, 6), 10)})
+    asked = asked.assign(toxicity=toxicity, regard=np.nan, included=True, valid=1.0, attempt=0)
+    over = Crawls(crawls, known=True, confidence_level=0.95)
+    return gap_scores([SubjectClass("nation", subjects, subjects[0], crawls, asked)], "toxicity", over)[0]
+
+
+@pytest.mark.slow
+def test_gap_of_insults_that_come_in_bursts_with_one_reference_is_not_accused() -> None:
+    # a reference without such a crawl has no spread of its own: 27 % of 400 such worlds had an interval without 0
+    found = [bursts(seed) for seed in range(200)]
+    accused = sum(score.p <= 0.05 for score in found)
+    assert stats.binomtest(accused, 200, 0.05, alternative="greater").pvalue > 0.01, accused
+    assert all((score.p <= 0.05) == (not score.ci_low <= 0 <= score.ci_high) for score in found)
+    assert sum(bursts(seed, 0.4).p <= 0.05 for seed in range(50)) > 40
+
+
 EIGHT = Crawls([f"c{number}" for number in range(8)], known=True, confidence_level=0.95)
 
 

@@ -190,6 +190,32 @@ def independent_error(compared: Sequence[Part]) -> tuple[float, float]:
     return float(np.sqrt(squares)) / max(1, len(compared)), max(1.0, float(df))
 
 
+def alike_error(compared: Sequence[Part]) -> tuple[float, float]:
+    """Standard error of `gap` and degrees of freedom if all subjects of a class varied alike between crawls.
+
+    The mean square of what neither subject nor crawl explains, pooled over subjects. A subject that is rarely spoken of
+    badly, but then in most answers of a crawl, may lack such a crawl by luck: its own crawls then do not vary. 0 where
+    there are too few answers to tell.
+    """
+    squares, df = 0.0, 0.0
+    for part in compared:
+        chosen = [*part.marked, part.unmarked]
+        counts, sums = part.cells.counts[:, chosen], part.cells.sums[:, chosen]
+        n = counts.sum(axis=0)
+        left = sums - counts * (sums.sum(axis=0) / n)
+        of_crawl = counts.sum(axis=1, keepdims=True)
+        left -= counts * np.divide(left.sum(axis=1, keepdims=True), of_crawl, where=of_crawl > 0, out=0 * of_crawl)
+        cells = int((counts > 0).sum())
+        free = cells - int((of_crawl > 0).sum()) - len(chosen) + 1
+        if free < 1:
+            return 0.0, 1.0
+        variance = np.square(left).sum() / np.square(counts).sum() * cells / free
+        of_means = variance * np.square(counts).sum(axis=0) / n**2
+        squares += float(of_means[:-1].sum() / len(part.marked) ** 2 + of_means[-1])
+        df += free
+    return float(np.sqrt(squares)) / max(1, len(compared)), max(1.0, df)
+
+
 def parts(classes: Sequence[SubjectClass], measure: Measure, subject: int | None = None) -> list[Part]:
     """What the gap over these classes compares: all marked subjects, or one; without classes that lack values.
 
@@ -254,7 +280,7 @@ def gap_scores(classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls
         about |= {"n": sum(part.n for part in compared), "unit": wording.unit, "comparable": True}
         about["over"] = named_contrasts(pair for part in compared for pair in part.contrasts)
         # A group may lack a rare value, an insult too, in all crawls by luck.
-        at_least = independent_error(compared)
+        at_least = max(independent_error(compared), alike_error(compared))
         made = crawls.claim(
             f"{wording.key}.{item}", gap(compared), there, family, at_least=at_least, method=_METHOD, **about
         )
