@@ -123,6 +123,24 @@ def test_classifiers_keep_authors_who_write_about_all_groups_on_one_side() -> No
     assert sides(authors.assign(text=authors["cluster"]), made).max() == 1
 
 
+def test_interval_of_classifiers_counts_the_authors_of_test_texts_alone() -> None:
+    table = written("planted")
+    params = Params(n_permutations=99)
+    for n_texts, there in ((1, True), (12, False)):  # many authors of each group, or so few that five are tested
+        named = table["group"] + " " + (table.groupby("group").cumcount() // n_texts).astype(str)
+        made = tabled(table.assign(cluster=named), featurize.Params(embeddings=None))
+        found = {one.key: one for one in scores(made.tables, params, np.random.default_rng(0))}
+        assert found["svm.balanced_accuracy"].has_interval == there, found["svm.balanced_accuracy"]
+
+
+def test_some_texts_without_a_cluster_are_a_note() -> None:
+    table = written("planted")
+    half = table.assign(cluster=table["group"].where(table.index % 2 == 0))
+    note = f"{len(table) // 2} texts of {len(table)} have no cluster: each different one counts as a cluster of its own"
+    assert note in " ".join(tabled(half, featurize.Params(embeddings=None, svm=PLAIN.svm)).notes)
+    assert "have no cluster" not in " ".join(tabled(table, featurize.Params(embeddings=None, svm=PLAIN.svm)).notes)
+
+
 def test_classifiers_with_copies_allowed_or_refused() -> None:
     table = with_copies()
     allowed = tabled(table, featurize.Params(embeddings=None, svm=SvmParams(duplicates="allow")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,7 @@ from markedness.audits.personas.language.sampling import every_nth
 from markedness.audits.personas.language.tokens import Rule, removal_lists, tokenize
 from markedness.audits.personas.language.word_counts import WordCounts, count_words
 from markedness.axes import Axes
+from markedness.cards import count
 from markedness.records import FILE_ROW, Features, Status, Stimuli, Strict
 from markedness.text.embeddings import DEFAULT_MODEL, Dtype, EmbeddingError, embed
 from markedness.text.languages import ENGLISH, language_name, latin_alone, no_embeddings, unreadable
@@ -107,7 +108,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         Models: one pipeline per kind and labeling.
     """
     table, answers = _included(responses, params)
-    notes: list[str] = []
+    notes = [*_without_cluster(responses)]
     language, rule = stimuli.language, params.tokens
     if language != ENGLISH and rule == "published":
         rule = "unicode"
@@ -152,6 +153,16 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         "unread": pd.DataFrame(missing, columns=["kind", "measure", "reason"], dtype="str"),
     }
     return Features(tables, models={k: v for one in classifiers for k, v in one.models.items()}, notes=notes)
+
+
+def _without_cluster(responses: pd.DataFrame) -> Iterator[str]:
+    """That some texts name their cluster and others do not."""
+    named = responses["cluster"].astype("string").fillna("").str.strip().ne("") if "cluster" in responses else None
+    if named is not None and named.any() and not named.all():
+        yield (
+            f"{count(int((~named).sum()), 'text')} of {len(named):,} have no cluster: each different one counts as a "
+            "cluster of its own. Name the author or source of all where some texts belong together."
+        )
 
 
 def _without_files(params: Params, stimuli: Stimuli) -> dict[str, str]:

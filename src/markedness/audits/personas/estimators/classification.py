@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,7 +12,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.personas.estimators.units import Units
-from markedness.stats.inference import Draws, Exchange, Floats
+from markedness.stats.inference import (
+    MIN_CLUSTERS,
+    Draws,
+    Exchange,
+    Floats,
+    Spread,
+    effective,
+    influence_spread,
+)
 
 
 class HeldOut(NamedTuple):
@@ -189,6 +197,32 @@ class Tested:
                 n_train = max(1, len(self.texts) - len(codes))
                 np.add.at(found[:, place], codes, np.mean(parts, axis=0) * np.sqrt(1 + len(codes) / n_train))
         return found
+
+    def spread(self, influences: Floats, places: Sequence[int]) -> Spread:
+        """Sampling error of a mean over the labelings at these places, from the influence of each unit, (u,).
+
+        Only clusters with test texts were sampled. There is none where these are fewer than six, by the harmonic mean
+        of the effective ones of each class and half the number of classes: two classes need six each.
+        """
+        factor, clusters = self.units.factor, self.units.clusters
+        if not factor:
+            return self.units.spread(influences)
+        codes = np.concatenate([self._of_split[place][0] for place in places])
+        fewest = min(self._effective(place) for place in places)
+        if fewest < MIN_CLUSTERS - 1e-9:
+            return Spread(fixed=(factor,), fewest={factor: fewest})
+        used = np.unique(clusters.of_unit[codes])
+        found = influence_spread(
+            factor, [clusters.names[one] for one in used], self.units.clustered(influences[:, None])[used, 0],
+            np.zeros(len(used)),
+        )  # fmt: skip
+        return found if factor == "prompt" else replace(found, fixed=(*found.fixed, "prompt"))
+
+    def _effective(self, place: int) -> float:
+        codes, classes = self._of_split[place]
+        cluster = self.units.clusters.of_unit[codes]
+        sizes = [effective(np.bincount(cluster[classes == one])) for one in np.unique(classes[classes >= 0])]
+        return len(sizes) ** 2 / sum(1 / size for size in sizes) / 2 if sizes else 0.0
 
 
 def _balanced(classes: NDArray[np.int64], predicted: NDArray[np.bool_]) -> Floats:

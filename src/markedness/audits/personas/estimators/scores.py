@@ -118,14 +118,14 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
     missing = corpus.units.missing_column
 
     def score(key: str, value: float, column: int, influence: np.ndarray, n: int, family: int) -> Score:
+        places = [column - 1] if column else [*np.flatnonzero(weights)]
         null = Null()
         if exchange.smallest_p < 1 and not known:
             null = exchange_test(
                 float(observed[column]), draws.reader(lambda made: made[:, column]), most_draws(params, family), False,
                 exchange.smallest_p,
             )  # fmt: skip
-        spread = corpus.units.spread(corpus.units.clustered(influence[:, None])[:, 0], centred=True)
-        spread = NO_SPREAD if known else spread
+        spread = NO_SPREAD if known else tested.spread(influence, places)
         made = claim(
             key, value, spread, null, family=family, confidence_level=params.confidence_level,
             method=known or corpus.units.method(

@@ -227,15 +227,11 @@ class Units:
         np.add.at(summed, self.clusters.of_unit, influences)
         return summed
 
-    def spread(self, influences: Floats, centred: bool = False) -> Spread:
-        """Sampling error of an estimate from the influence of each cluster, (clusters,).
-
-        ``centred``: influences are already around the mean of what the estimate fixes, so that there are no strata.
-        """
+    def spread(self, influences: Floats) -> Spread:
+        """Sampling error of an estimate from the influence of each cluster, (clusters,)."""
         if not self.factor:
             return Spread(fixed=("text",))
-        strata = np.zeros_like(self.clusters.strata) if centred else self.clusters.strata
-        found = influence_spread(self.factor, self.clusters.names, influences, strata)
+        found = influence_spread(self.factor, self.clusters.names, influences, self.clusters.strata)
         return found if self.factor == "prompt" else replace(found, fixed=(*found.fixed, "prompt"))
 
     def intervals(self, estimates: Floats, influences: Floats, confidence_level: float) -> tuple[Floats, Floats]:
