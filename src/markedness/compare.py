@@ -250,8 +250,11 @@ class Comparison:
 
     def _there(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
         """Which rows have an answer that counts."""
-        answers = [rows[name].eq(True) if is_bool_dtype(rows[name]) else rows[name].notna() for name in self.answered]
-        return np.logical_or.reduce(answers) if answers else np.ones(len(rows), dtype=bool)
+        found = np.zeros(len(rows), dtype=bool)
+        for values in (rows[name] for name in self.answered):
+            there = values.eq(True).fillna(False) if is_bool_dtype(values) else values.notna()
+            found |= there.to_numpy(dtype=bool)
+        return found if self.answered else ~found
 
     def _parted(self, model: str, shared: _Shared) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Rows of a model that are left out, and those that are compared.
