@@ -119,7 +119,7 @@ def test_batch_line_of_no_request_is_a_failure_that_a_later_run_asks_again(tmp_p
         params = toy_study.study(tmp_path, server.url, [f"fault:{fault}*1", "fine"], **BATCH)
         table, counts = run(params)
         assert (counts.answered, len(server.batches)) == (1, 1)  # it may have been paid for: not handed over at once
-        assert table["error"].dropna().item().startswith("its batch is completed, but has no line for it")
+        assert table["error"].dropna().item().startswith("its batch has ended, but has no line for it")
         _, counts = run(params)
         assert (counts.answered, counts.from_ledger, len(server.batches)) == (2, 1, 2)
 
@@ -151,6 +151,25 @@ def test_batch_output_that_was_cut_off_is_read_again_before_the_rest_is_paid_for
         _, counts = run(params)
         assert counts.answered == 4 and len(server.batches) == 1 and under_way(params) == {}
         assert server.stats()["answered"] == 4
+
+
+@pytest.mark.parametrize("status", ["expired", "cancelled"])
+@pytest.mark.parametrize("fault", ["lost_outputs", "cut_outputs"])
+def test_batch_that_ended_early_is_looked_at_again_where_its_output_is_gone_or_cut_off(
+    tmp_path: Path, status: str, fault: str
+) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS[:6], **BATCH)
+        server.batch_plan = [status]
+        setattr(server, fault, 1)
+        try:
+            run(params)
+        except generation.StageError as error:
+            assert "all 6 requests failed" in str(error)
+        assert server.stats()["repeated"] == 0
+        _, counts = run(params)
+        assert counts.answered == 6 and under_way(params) == {}
+        assert server.stats()["answered"] == 6 and server.stats()["repeated"] == 0
 
 
 def test_batch_output_with_a_byte_order_mark_and_refusals_before_an_answer_is_read_whole(tmp_path: Path) -> None:

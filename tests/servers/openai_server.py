@@ -442,6 +442,7 @@ class Server:
         for line in lines[len(done) :]:
             expired = {"code": "batch_expired", "message": "This request could not be executed in time."}
             errors.append({"id": "r", "custom_id": line["custom_id"], "response": None, "error": expired})
+        batch["request_counts"] = {"total": len(lines), "completed": len(output), "failed": len(errors)}
         for field, rows in (("output_file_id", output), ("error_file_id", errors)):
             if rows:
                 name = f"file-{len(self.files) + 1}"

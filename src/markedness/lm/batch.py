@@ -36,7 +36,7 @@ NOT_NOW = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
 MOST_PAGES = 100
 """Pages of the list of batches that are looked through."""
 LOST = (
-    "its batch is completed, but has no line for it that can be read, so that it may have been paid for; the next run "
+    "its batch has ended, but has no line for it that can be read, so that it may have been paid for; the next run "
     "looks there once more, and then asks for it again"
 )
 """Why a request is not handed over again by the run that finds this."""
@@ -225,14 +225,17 @@ class BatchRun(Run):
             return False
         said: set[str | None] = set()
         refusals: dict[str, RequestFailed] = {}
+        doubted = batch.status == "completed"
         for file in (batch.output_file_id, batch.error_file_id):
             if file:
-                said.update([self._read(line, refusals) for line in await self._lines(file)])
+                lines = await self._lines(file)
+                said.update([self._read(line, refusals) for line in lines or ()])
+                doubted |= batch.lacks(file, lines)
         for key, failed in refusals.items():
             if key in self.waiting:
                 self._end(key, Completion(finish_reason=failed.finish_reason, error=str(failed)))
         lost = [key for key in facts["keys"] if key in self.waiting and key not in said]
-        if batch.status == "completed" and lost and "empty" not in facts:
+        if batch.status != "failed" and doubted and lost and "empty" not in facts:
             for key in lost:
                 self._end(key, Completion(error=LOST))
             self._note(name, empty=True)
@@ -267,12 +270,12 @@ class BatchRun(Run):
             )
         return True
 
-    async def _lines(self, file: str) -> list[bytes]:
-        """The lines of an output or error file; none where it is gone."""
+    async def _lines(self, file: str) -> list[bytes] | None:
+        """The lines of an output or error file; None where it is gone."""
         try:
             content = await self._call(partial(self.server.endpoint.client.files.content, file))
         except _GoneError:
-            return []
+            return None
         return content.content.removeprefix(codecs.BOM_UTF8).splitlines()
 
     def _read(self, line: bytes, refusals: dict[str, RequestFailed]) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import orjson
 from pydantic import BaseModel, ValidationError
 
 from markedness.lm.base import RequestFailed
@@ -29,6 +31,12 @@ class Errors(BaseModel):
     data: list[Error] | None = None
 
 
+class Counts(BaseModel):
+    """How many requests of a batch have come to what end."""
+
+    completed: int = 0
+
+
 class Batch(BaseModel):
     """What is read of a batch."""
 
@@ -38,6 +46,12 @@ class Batch(BaseModel):
     error_file_id: Id | None = None
     errors: Errors | None = None
     metadata: dict[str, Any] | None = None
+    request_counts: Counts | None = None
+
+    def lacks(self, file: str, lines: Sequence[bytes] | None) -> bool:
+        """Whether lines of one of its files are gone, or cut off; ``lines``: None where the file is gone."""
+        answered = self.request_counts.completed if self.request_counts and file == self.output_file_id else 0
+        return lines is None or len(lines) < answered or not all(map(_is_whole, lines[-1:]))
 
 
 class Batches(BaseModel):
@@ -45,6 +59,14 @@ class Batches(BaseModel):
 
     data: list[Batch]
     has_more: bool = False
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 R = TypeVar("R", bound=BaseModel)
