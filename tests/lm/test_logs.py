@@ -104,6 +104,18 @@ def test_read_log_of_lm_eval_with_several_filters_reads_each_draw_once(tmp_path:
     assert "has each answer once for each of the filters raw, lower; leave text out of columns" in said
 
 
+def test_read_log_of_lm_eval_whose_keys_are_sorted_gives_each_candidate_its_own_score(tmp_path: Path) -> None:
+    arguments = {f"gen_args_{n}": {"arg_0": "The person is", "arg_1": f" word{n}"} for n in range(12)}
+    row = {"doc_id": 0, "doc": {"race": "Black"}, "arguments": arguments, "resps": [[[-n, False]] for n in range(12)]}
+    turned = {key: dict(reversed(one.items())) for key, one in arguments.items()}
+    for content in (json.dumps(row), json.dumps(row, sort_keys=True), json.dumps({**row, "arguments": turned})):
+        (tmp_path / "samples.jsonl").write_text(content + "\n", encoding="utf-8")
+        table = logs.read_log(tmp_path / "samples.jsonl", "lm_eval", {}, True, "models.m").table
+        assert table["candidate"].tolist() == [f"word{n}" for n in range(12)]
+        assert table["log_prob"].astype(float).tolist() == [-n for n in range(12)]
+        assert table["prompt"].eq("The person is").all()
+
+
 def test_read_log_of_lm_eval_counts_a_repeated_line_once_and_says_so(tmp_path: Path) -> None:
     text = (LOGS / "lm_eval.jsonl").read_text()
     (tmp_path / "log.jsonl").write_text(text + text.splitlines()[0] + "\n")

@@ -101,7 +101,7 @@ def read_cells(path: Path, where: str) -> pd.DataFrame:
 
 def _with_index(table: pd.DataFrame) -> pd.DataFrame:
     """With the columns that pandas wrote as an index of rows."""
-    named = [level for level in table.index.names if level is not None]
+    named = [level for level in table.index.names if level is not None and level not in table]
     return table.reset_index(level=named) if named else table
 
 

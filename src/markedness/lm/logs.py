@@ -12,7 +12,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +23,7 @@ from markedness.lm.log_rows import ANSWERED, FAILED, MODEL, SAME, Answers, Row, 
 
 LARGEST = 2**30
 """Bytes of an unpacked log or of a sample in it: a small archive can unpack to more than any memory."""
+_NUMBER = re.compile(r"[0-9]{1,9}$")
 _FURTHER = re.compile(r" ?For further information visit \S+")
 """What pydantic adds to each fault, for those who wrote the class."""
 INSPECT_MISSING = (
@@ -193,10 +194,19 @@ def _draws(cell: object, row: int) -> list[list[Any]]:
 
 
 def _arguments(cell: object) -> list[list[Any]]:
-    """Arguments of each request: {gen_args_0: {arg_0: ...}}, or a list of lists in older versions."""
+    """Arguments of each request: {gen_args_0: {arg_0: ...}}, in any order, or a list of lists in older versions."""
     if isinstance(cell, dict):
-        return [list(one.values()) for one in cell.values() if isinstance(one, dict)]
+        return [_numbered(one) for one in _numbered(cell) if isinstance(one, dict)]
     return [one for one in items(cell) if isinstance(one, list)]
+
+
+def _numbered(cell: Mapping[str, Any]) -> list[Any]:
+    """Values in the order of the numbers that their keys end in: after arg_1 comes arg_2, and not arg_10."""
+    numbers = [_NUMBER.search(key) for key in cell]
+    if not all(numbers):
+        return list(cell.values())
+    places = [int(found[0]) for found in numbers if found]
+    return [value for _, value in sorted(zip(places, cell.values(), strict=True), key=lambda one: one[0])]
 
 
 # ---------------------------------------------------------------- EDSL

@@ -18,8 +18,8 @@ def with_pairs(rows: pd.DataFrame, of_guise: pd.Series[bool], overt: pd.Series[b
 
     A row of a guise with an empty ``pair``, or all where there is no such column, are of texts that are not matched. A
     text is known by its ``utterance``, else by its ``cluster`` or ``verb``; several scores of one prompt and candidate
-    beyond that are numbered in the order of the rows. The texts of each guise are then numbered in the order of their
-    names, so that a number is one text of a guise, in all prompts and candidates, whatever the order of the rows.
+    beyond that are numbered in the order of the rows. Its pair is made of that name, so that it is the same text of a
+    guise in all prompts and candidates, whatever the order of the rows, and in another model's file.
     Clusters that have copies of one text are one, see `_with_copies`.
 
     Parameters
@@ -53,7 +53,7 @@ def with_pairs(rows: pd.DataFrame, of_guise: pd.Series[bool], overt: pd.Series[b
         rows["pairs"] = np.where(overt, "overt", "corpus")
     mixed = rows["pairs"].isin(rows.loc[of_guise & ~lacking, "pairs"]) & lacking & ~overt
     rows["pairs"] = rows["pairs"].astype("string").mask(mixed, rows["pairs"].astype("string") + UNMATCHED)
-    given = given.mask(lacking, _numbered(rows[lacking]))
+    given = given.mask(lacking, _named(rows[lacking]))
     rows["pair"] = rows["pairs"] + "/" + given
     clusters = rows[of_guise].groupby(["task", "pair", "group"])["cluster"].nunique()
     if (clusters > 1).any():
@@ -128,8 +128,8 @@ def _one_text_a_pair(rows: pd.DataFrame) -> None:
         )
 
 
-def _numbered(rows: pd.DataFrame) -> pd.Series:
-    """The number of the text of each row among those of its task, text set and guise, as text with leading zeros."""
+def _named(rows: pd.DataFrame) -> pd.Series:
+    """A name of the text of each row, the same in other files; texts of two guises that are named alike share it."""
     if rows.empty:
         return pd.Series([], index=rows.index, dtype="string")
     text = (rows["utterance"] if "utterance" in rows else pd.Series("", rows.index)).astype("string").fillna("")
@@ -144,5 +144,4 @@ def _numbered(rows: pd.DataFrame) -> pd.Series:
             "pair or utterance"
         )
     names = text + "\n" + again.astype("string").str.zfill(9)
-    numbers = names.groupby([rows[column] for column in of_set], dropna=False).rank(method="dense").astype("int64")
-    return numbers.astype("string").str.zfill(5)
+    return names.map({name: digest(name) for name in names.unique()}).astype("string")
