@@ -80,7 +80,7 @@ def left_out(tables: Mapping[str, tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
 
 
 def _gone(before: pd.Series, after: pd.Series) -> list[str]:
-    values = set(before.dropna().unique()) - set(after.dropna().unique())
+    values = set(before.dropna().unique()) - set(after.dropna().unique()) - {""}
     return sorted(map(str, values))
 
 

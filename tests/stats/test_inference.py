@@ -178,6 +178,28 @@ def test_detectable_effect_is_found_with_the_promised_probability() -> None:
     assert abs(found.mean() - 0.8) < 0.02
 
 
+RARE = [((10, 4), (60, 1), 0.08), ((60, 1), (10, 4), 0.08), ((10, 1), (60, 1), 0.08), ((10, 10), (10, 1), 0.15)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("marked", "unmarked", "share"), RARE)
+def test_group_difference_of_few_units_against_many_with_rare_hits_is_not_found(
+    marked: tuple[int, int], unmarked: tuple[int, int], share: float
+) -> None:
+    # units, size of each; before, up to 44 % of 300 such worlds had p <= .05, up to 29 % an interval without 0
+    found = []
+    for seed in range(200):
+        rng = np.random.default_rng([20261127, *marked, seed])
+        labels = np.repeat(["b", "a"], [marked[0], unmarked[0]])
+        totals = np.repeat([marked[1], unmarked[1]], [marked[0], unmarked[0]]).astype(float)
+        hits = totals * (rng.random(len(labels)) < share)
+        found.append(inference.group_difference_score("k", hits, totals, labels, ["b"], "a", rng, cluster="unit"))
+    rejected = sum(made.p <= 0.05 for made in found)
+    outside = sum(made.ci_low > 0 or made.ci_high < 0 for made in found)
+    for n in (rejected, outside):
+        assert stats.binomtest(n, 200, 0.05, alternative="greater").pvalue > 0.01, (rejected, outside)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "spreads"), [((10, 10), (1, 1)), ((8, 16), (1, 1)), ((10, 10), (1, 3))])
 def test_group_difference_without_an_effect_is_found_in_five_percent_and_covered(

@@ -100,6 +100,30 @@ def test_names_of_one_side_that_all_seem_alike_have_half_the_variance_of_all() -
     assert score.standard_error**2 - alone.standard_error**2 == pytest.approx(0.0020, abs=0.0004)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_marked", "n_reference"), [(60, 10), (10, 60)])
+def test_few_odd_names_of_a_long_list_and_a_short_one_leave_0_in_the_interval(n_marked: int, n_reference: int) -> None:
+    # Before, 24 % of 320 such worlds had an interval of missing.difference without 0.
+    outside = 0
+    for seed in range(100):
+        rng = np.random.default_rng([20261127, n_marked, seed])
+        pair, odd = np.arange(120), rng.random(70) < 0.08
+        lost = (
+            rng.random((2, 120, 4)) < np.where(odd, 0.95, 0.0)[[pair % n_marked, n_marked + pair % n_reference], None]
+        )
+        sides = {}
+        for suffix, gone in zip(("", "_reference"), lost, strict=True):
+            sides |= _judged((rng.random((120, 4)) < RATES) & ~gone, ~gone, suffix)
+        about = {
+            "paradigm": "names", "group": GROUPS[0], "reference": "White", "iteration": 0, "pair": pair.astype(str),
+            "vignette": np.char.add("v", rng.integers(0, 30, 120).astype(str)), "gender": np.full(120, "female"),
+            "name": (pair % n_marked).astype(str), "reference_name": np.char.add("w", (pair % n_reference).astype(str)),
+        }  # fmt: skip
+        score = scored(_table(about, TASKS, sides).assign(ungrouped=np.int32(0)))["missing.difference"]
+        outside += not score.ci_low <= 0 <= score.ci_high
+    assert stats.binomtest(outside, 100, 0.07, alternative="greater").pvalue > 0.01, outside
+
+
 def test_sides_that_truly_differ_keep_a_variance_of_their_own() -> None:
     pairs = drawn(np.random.default_rng(4), lost=np.where(np.arange(75) < 60, 0.2 + 0.4 * (np.arange(75) % 2), 0.0))
     of = matched(pairs)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from markedness.results import NAN, About, Score, named_contrasts
-from markedness.stats.inference.arrays import Codes, Floats
+from markedness.stats.inference.arrays import Codes, Floats, crossing
 from markedness.stats.inference.claims import claim
 from markedness.stats.inference.permutation import Exchange, Null, draws_needed, exchange_test
 from markedness.stats.inference.power import ALPHA
@@ -124,8 +124,15 @@ def contrast_score(
     Returns
     -------
     Score
-        Studentised: the difference over its jackknife standard error, under each exchange. NaN where a group has no
-        units; no p where fewer than two units of a group have answers.
+        Studentised: the difference over its standard error, under each exchange. NaN where a group has no units; no p
+        where fewer than two units of a group have answers.
+
+    Notes
+    -----
+    The error is the jackknife's, and at least that of units whose ratios vary alike in all groups, whatever their size:
+    of ten large units none may have a rare hit by luck, and a group without hits has no error of its own, while labels
+    that are exchanged make groups of large and small units. Where each cluster is of one group, p is no smaller than
+    that of the t of the interval: one hit alone has a t of about 1, whichever group gets it, and sizes decide the rest.
     """
     shape = (len(contrasts), np.shape(totals)[-1])
     top, below = (np.broadcast_to(np.asarray(one, dtype=float), shape) for one in (hits, totals))
@@ -165,8 +172,15 @@ def contrast_score(
     observed, smallest = float(studentised(estimate, error)[0]), math.prod(part.exchange.smallest_p for part in parts)
     null = exchange_test(observed, draw, draws_needed(family), smallest_p=smallest)
     about.setdefault("n", round(size[used].sum()))
+    apart = not any(part.spans(identity) for part in parts)
+    if apart:
+        alike = sum(w**2 * part.alike for w, part in zip(shares, parts, strict=True))
+        found = found.at_least(float(np.sqrt(alike)), found.df)
     if rare and varies and null.p > ALPHA:
         found = found.at_least(null.sd, found.df)
+    by_units = found.p(float(estimate[0]))
+    if apart and math.isfinite(by_units):
+        null = replace(null, p=max(null.p, by_units))
     made = claim(
         key, float(estimate[0]), found, null if varies else Null(p=1.0), family=family,
         confidence_level=confidence_level, method=f"{how}; {left}" if left else how, **about,
@@ -215,9 +229,13 @@ class _Ratios:
         return cls(top, below, used, code, len(places), exchange)
 
     def difference(self, drawn: Codes) -> tuple[Floats, Floats]:
-        """Mean of the marked ratios minus the unmarked one under each labelling, and its linearised variance."""
+        """Mean of the marked ratios minus the unmarked one under each labelling, and its linearised variance.
+
+        The variance is at least that of units that vary alike in all groups.
+        """
         top, below = self.top[self.used], self.below[self.used]
-        estimate, variance = np.zeros(len(drawn)), np.zeros(len(drawn))
+        share = top / below
+        estimate, variance, pooled, sizes = np.zeros((4, len(drawn)))
         for group in range(self.n_groups):
             inside = (drawn == group).astype(float)
             n, total = inside.sum(axis=1), inside @ below
@@ -227,7 +245,27 @@ class _Ratios:
             squares = inside @ top**2 - 2 * ratio * (inside @ (top * below)) + ratio**2 * (inside @ below**2)
             estimate += weight * ratio
             variance += weight**2 * np.maximum(squares, 0) / total**2 * n / np.maximum(n - 1, 1e-9)
-        return estimate, variance
+            parts = inside @ share**2 - 2 * ratio * (inside @ share) + ratio**2 * n
+            pooled += np.maximum(parts, 0)
+            sizes += weight**2 * (inside @ below**2) / total**2
+        alike = pooled / max(len(below) - self.n_groups, 1e-9) * sizes
+        return estimate, np.maximum(variance, alike)
+
+    @property
+    def alike(self) -> float:
+        """Variance of `difference` if the units of all groups varied alike around the means of their blocks."""
+        below, code = self.below[self.used], self.code[self.used]
+        share, cell = self.top[self.used] / below, crossing(code, self.exchange.blocks)
+        n = np.bincount(cell)
+        left = share - (np.bincount(cell, share) / n)[cell]
+        sizes = np.bincount(code, below**2) / np.square(np.bincount(code, below))
+        weights = np.square(np.r_[1.0, np.full(self.n_groups - 1, 1 / (self.n_groups - 1))])
+        return float(np.square(left).sum() / max(len(left) - len(n), 1) * (weights @ sizes))
+
+    def spans(self, identity: NDArray[Any]) -> bool:
+        """Whether a cluster has units of several groups, so that these are compared within clusters."""
+        found = pd.DataFrame({"cluster": identity[self.used], "group": self.code[self.used]})
+        return bool(found.groupby("cluster")["group"].nunique().gt(1).any())
 
     def weighted(self, weights: Floats) -> Floats:
         """The difference under weights of all units, shape (replicates, units)."""

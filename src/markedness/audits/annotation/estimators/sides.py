@@ -50,8 +50,9 @@ def as_varied(found: Claim, of: Crossed, weights: Floats, family: int) -> Claim:
     Few names of one side may all be ordinary by luck where one in twelve is refused nearly always: that side then seems
     to have no variance, and the difference is found too often. Without an effect of the group both are names of one
     population, whose variance is estimated from all. Where a difference is found with that at ``ALPHA / family``, the
-    sides do differ, and keep a variance of their own. Nothing changes where p is of exchanged signs, where names of a
-    side do not count as sampled, or where each has one pair.
+    sides do differ, and keep a variance of their own. Names in whose pairs nothing differs say nothing of how much
+    others do, and are no degrees of freedom. Nothing else changes where names of a side do not count as sampled, or
+    where each has one pair; a p of exchanged signs stays.
 
     Parameters
     ----------
@@ -64,12 +65,20 @@ def as_varied(found: Claim, of: Crossed, weights: Floats, family: int) -> Claim:
     family
         Headline Scores.
     """
-    if found.null is not None or not found.spread.known or not {*SIDES} <= found.spread.clusters.keys():
+    if not found.spread.known or not {*SIDES} <= found.spread.clusters.keys():
         return found
     chosen = np.flatnonzero(weights)
+    differing = max(_differing(of.only(chosen), weights[chosen], side) for side in SIDES)
+    found = replace(found, spread=replace(found.spread, df=min(found.spread.df, max(1.0, differing - 1))))
     more = _missing_variance(of.only(chosen), weights[chosen])
     wide = found.spread.at_least(math.sqrt(found.spread.standard_error**2 + more), found.spread.df)
     return found if wide.p(found.estimate) <= ALPHA / family else replace(found, spread=wide)
+
+
+def _differing(of: Crossed, weights: Floats, side: str) -> int:
+    """Names of a side in whose pairs the two texts differ."""
+    names = pd.factorize(np.asarray(of.factors[side], dtype=object))[0]
+    return int((np.bincount(names, np.abs(of.filled * weights).sum(axis=1)) > 1e-12).sum())
 
 
 def _missing_variance(of: Crossed, weights: Floats) -> float:

@@ -202,6 +202,7 @@ def _difference(
         _leave_out(cells, cells["marked"].to_numpy(dtype=np.intp), (-1, 1)),
         {VERB: cells["cluster"].astype(str), PROMPT: cells["prompt"].astype(str)}, cells["marked"],
     )  # fmt: skip
+    crossed = crossed.at_least(made.standard_error, made.df)
     about["n"] = made.n
     method = "t over verbs or texts crossed with prompts, each left out in turn"
     varies = cells["hit"].nunique() > 1

@@ -194,8 +194,8 @@ def alike_error(compared: Sequence[Part]) -> tuple[float, float]:
     """Standard error of `gap` and degrees of freedom if all subjects of a class varied alike between crawls.
 
     The mean square of what neither subject nor crawl explains, pooled over subjects. A subject that is rarely spoken of
-    badly, but then in most answers of a crawl, may lack such a crawl by luck: its own crawls then do not vary. 0 where
-    there are too few answers to tell.
+    badly, but then in most answers of a crawl, may lack such a crawl by luck: its own crawls then do not vary. A class
+    with too few answers to tell adds nothing.
     """
     squares, df = 0.0, 0.0
     for part in compared:
@@ -208,7 +208,7 @@ def alike_error(compared: Sequence[Part]) -> tuple[float, float]:
         cells = int((counts > 0).sum())
         free = cells - int((of_crawl > 0).sum()) - len(chosen) + 1
         if free < 1:
-            return 0.0, 1.0
+            continue
         variance = np.square(left).sum() / np.square(counts).sum() * cells / free
         of_means = variance * np.square(counts).sum(axis=0) / n**2
         squares += float(of_means[:-1].sum() / len(part.marked) ** 2 + of_means[-1])

@@ -35,7 +35,8 @@ def refusal_difference(
 
     Absolute, since refusals of one group may be more than those of its unmarked group on one axis and less on another.
     Labels are exchanged among all requests of a prompt; the estimate is less its mean under exchange. Where clusters
-    hold unequal numbers of requests, a small group may be given a large one: each difference is tested over its error.
+    hold unequal numbers of requests, a small group may be given a large one: each difference is tested over its error,
+    and p is no smaller than that of the t of the interval.
     """
     hits, grouping, units = corpus.missing, corpus.asked_grouping, corpus.asked
     single = [g for g in grouping.compared if g.marked and len(g.fixed) == 1]
@@ -62,9 +63,16 @@ def refusal_difference(
     else:
         draw = _draws(exchange, partial(statistics, hits=by_unit, copies=copies, signs=signs), rng)
         null = exchange_test(tested, draw, most, False, exchange.smallest_p)
+    found = units.spread(_influences(grouping, units, by_unit, pairs, differences))
+    if np.ptp(copies) > 0:  # at most: as if the differences of all values varied together
+        alike = _moments(units.combination[None, :], by_unit, copies, signs)[2]
+        found = found.at_least(float(np.sqrt(alike).mean()), found.df)
+        by_units = found.p(observed - null.mean) / 2
+        if np.isfinite(by_units):  # one-sided
+            null = replace(null, p=max(null.p, by_units if observed > null.mean else 1 - by_units))
     excess = replace(null, mean=null.mean - null.mean, low=null.low - null.mean, high=null.high - null.mean)
     made = claim(
-        _KEY, observed - null.mean, units.spread(_influences(grouping, units, by_unit, pairs, differences)), excess,
+        _KEY, observed - null.mean, found, excess,
         family=family, confidence_level=confidence_level,
         method=units.method("labels of requests exchanged within prompt, one-sided").replace("one text", "one request")
         + (f"; {left}" if left else ""),
@@ -87,19 +95,31 @@ def _equal(drawn: NDArray[np.intp], hits: Floats, copies: Floats, signs: tuple[F
 def _over_error(drawn: NDArray[np.intp], hits: Floats, copies: Floats, signs: tuple[Floats, Floats]) -> Floats:
     """Mean absolute difference over its standard error, and the mean absolute difference, (draws, 2).
 
-    The error is of clusters, and at least that of independent requests with the share of both sides together: where by
-    luck none of a few is missing, a side has no variance.
+    The error is of clusters, and at least that of independent requests with the share of both sides together, and of
+    clusters whose shares vary alike on both sides, whatever their size: where by luck none of a few is missing, a side
+    has no variance.
     """
-    parts = (hits, copies, hits**2, hits * copies, copies**2)
+    differences, variance, alike = _moments(drawn, hits, copies, signs)
+    t = studentised(differences, np.sqrt(np.maximum(variance, alike)))
+    return np.column_stack([np.abs(t).mean(axis=1), np.abs(differences).mean(axis=1)])
+
+
+def _moments(
+    drawn: NDArray[np.intp], hits: Floats, copies: Floats, signs: tuple[Floats, Floats]
+) -> tuple[Floats, Floats, Floats]:
+    """Differences, their variances, and these if clusters of both sides varied alike, each (draws, values)."""
+    own = hits / copies
+    parts = (hits, copies, hits**2, hits * copies, copies**2, np.ones(len(hits)), own, own**2)
     sums = [_by_combination(drawn, part, signs[0].shape[1]) for part in parts]
     top, below, *squares = (np.stack([part @ side.T for side in signs]) for part in sums)
     with np.errstate(invalid="ignore", divide="ignore"):
         share, both = top / below, top.sum(axis=0) / below.sum(axis=0)
         variance = (squares[0] - 2 * share * squares[1] + share**2 * squares[2]) / below**2
-        variance = np.maximum(variance, both * (1 - both) / below)
-    difference = share[0] - share[1]
-    t = studentised(difference, np.sqrt(variance.sum(axis=0)))
-    return np.column_stack([np.abs(t).mean(axis=1), np.abs(difference).mean(axis=1)])
+        variance = np.maximum(variance, both * (1 - both) / below).sum(axis=0)
+        n, first, second = squares[3:]
+        pooled = (second - 2 * share * first + share**2 * n).sum(axis=0) / np.maximum(n.sum(axis=0) - 2, 1e-9)
+        alike = pooled * (squares[2] / below**2).sum(axis=0)
+    return share[0] - share[1], variance, alike
 
 
 def _differences(drawn: NDArray[np.intp], hits: Floats, copies: Floats, signs: tuple[Floats, Floats]) -> Floats:
