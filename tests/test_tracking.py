@@ -436,6 +436,12 @@ class Endless(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        if self.way == "redirects" and "again" not in self.path:
+            self.send_response(302)
+            self.send_header("Location", f"{self.path}&again=1")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         if self.way == "later":
             self.send_response(429)
             self.send_header("Retry-After", "100000")
@@ -448,8 +454,8 @@ class Endless(BaseHTTPRequestHandler):
         self.end_headers()
         with contextlib.suppress(OSError):
             while True:
-                self.wfile.write(b" " * (1 if self.way == "drops" else 1 << 20))
-                time.sleep(0.05 if self.way == "drops" else 0)
+                self.wfile.write(b" " * (1 << 20 if self.way == "flood" else 1))
+                time.sleep(0 if self.way == "flood" else 0.05)
 
     def log_message(self, *words: object) -> None: ...
 
@@ -459,13 +465,15 @@ class Endless(BaseHTTPRequestHandler):
     [
         ("later", "cannot be reached"),
         ("drops", "cannot be reached"),
+        ("redirects", "cannot be reached"),
         ("flood", "more than 134,217,728 bytes"),
     ],
 )
 def test_track_to_a_server_that_never_ends_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, said: str
 ) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1" if way == "drops" else "30")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "30" if way in ("later", "flood") else "1")
+    monkeypatch.setenv("MLFLOW_ALLOW_HTTP_REDIRECTS", "true")
     monkeypatch.delenv("MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER", raising=False)
     with ThreadingHTTPServer(("127.0.0.1", 0), type("Way", (Endless,), {"way": way})) as there:
         there.daemon_threads = True

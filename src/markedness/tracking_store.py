@@ -85,6 +85,9 @@ def _ended_after(seconds: float) -> Iterator[None]:
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield
         return
+    if signal.getitimer(signal.ITIMER_REAL)[0]:  # a redirect, which belongs to the request before
+        yield
+        return
     from requests.exceptions import Timeout
 
     def end(*_: object) -> None:

@@ -172,6 +172,35 @@ def test_batch_that_ended_early_is_looked_at_again_where_its_output_is_gone_or_c
         assert server.stats()["answered"] == 6 and server.stats()["repeated"] == 0
 
 
+@pytest.mark.parametrize("counts", [None, [], "six", {"completed": None}, {"completed": "3"}, {"completed": -1}])
+def test_batch_whose_counts_are_nonsense_is_merged(tmp_path: Path, counts: object) -> None:
+    with Server() as server:
+        server.batch_facts = {"request_counts": counts}
+        _, found = run(toy_study.study(tmp_path, server.url, TEXTS[:4], **BATCH))
+        assert found.answered == 4 and len(server.batches) == 1
+
+
+@pytest.mark.parametrize("damage", [b'{"custom_id": "nobody"}\n', b"{\n", b"\xff\xfe\n"])
+def test_batch_that_expired_and_names_its_answers_to_nobody_is_looked_at_again(tmp_path: Path, damage: bytes) -> None:
+    with Server() as server:
+        server.batch_plan, server.batch_facts = ["expired"], {"request_counts": None}
+        server.damaged_line = damage
+        try:
+            run(toy_study.study(tmp_path, server.url, TEXTS[:6], **BATCH))
+        except generation.StageError as error:
+            assert "requests failed" in str(error)
+        assert server.stats()["repeated"] == 0
+
+
+def test_batch_that_was_cancelled_and_names_no_output_of_its_answers_is_looked_at_again(tmp_path: Path) -> None:
+    with Server() as server:
+        server.batch_plan, server.batch_facts = ["cancelled"], {"output_file_id": None}
+        params = toy_study.study(tmp_path, server.url, TEXTS[:2], **BATCH)
+        with pytest.raises(generation.StageError, match="all 2 requests failed"):
+            run(params)
+        assert server.stats()["repeated"] == 0 and len(server.batches) == 1
+
+
 def test_batch_output_with_a_byte_order_mark_and_refusals_before_an_answer_is_read_whole(tmp_path: Path) -> None:
     texts = ["fault:refused-too*1", "fine", "fault:400*1"]
     with Server() as server:

@@ -116,6 +116,16 @@ def test_read_log_of_lm_eval_whose_keys_are_sorted_gives_each_candidate_its_own_
         assert table["prompt"].eq("The person is").all()
 
 
+def test_read_log_of_lm_eval_gives_each_score_the_prompt_of_its_own_request(tmp_path: Path) -> None:
+    asked = [("The man", " kind"), ("The woman", " kind"), ("", " kind")]  # the last as acc_mutual_info asks
+    arguments = {f"gen_args_{n}": {"arg_0": prompt, "arg_1": word} for n, (prompt, word) in enumerate(asked)}
+    row = {"doc_id": 0, "doc": {"race": "Black"}, "arguments": arguments, "resps": [[[-n, False]] for n in range(3)]}
+    (tmp_path / "samples.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    table = logs.read_log(tmp_path / "samples.jsonl", "lm_eval", {}, True, "models.m").table
+    assert table["prompt"].tolist() == ["The man", "The woman"]
+    assert table["log_prob"].astype(float).tolist() == [0, -1]
+
+
 def test_read_log_of_lm_eval_counts_a_repeated_line_once_and_says_so(tmp_path: Path) -> None:
     text = (LOGS / "lm_eval.jsonl").read_text()
     (tmp_path / "log.jsonl").write_text(text + text.splitlines()[0] + "\n")

@@ -19,9 +19,9 @@ import numpy as np
 import orjson
 
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
-from markedness.lm.batch_answers import Batch, Batches, File, read_as
+from markedness.lm.batch_answers import Batch, Batches, File, read_as, row_of
 from markedness.lm.openai_api import OpenAIServer
-from markedness.lm.redaction import LARGEST_ANSWER, is_random
+from markedness.lm.redaction import is_random
 from markedness.lm.run import Run
 from markedness.records import Completion
 
@@ -225,12 +225,16 @@ class BatchRun(Run):
             return False
         said: set[str | None] = set()
         refusals: dict[str, RequestFailed] = {}
-        doubted = batch.status == "completed"
+        doubted, output = batch.status == "completed", 0
         for file in (batch.output_file_id, batch.error_file_id):
             if file:
                 lines = await self._lines(file)
-                said.update([self._read(line, refusals) for line in lines or ()])
-                doubted |= batch.lacks(file, lines)
+                rows = [(self.renamed.get(key, key), row) for key, row in map(row_of, lines or ())]
+                said.update([self._read(key, row, refusals) for key, row in rows])
+                keys = {key for key, _ in rows}
+                output += len(keys.intersection(facts["keys"])) if file == batch.output_file_id else 0
+                doubted |= lines is None or not keys.issubset(facts["keys"])
+        doubted |= output < batch.answered
         for key, failed in refusals.items():
             if key in self.waiting:
                 self._end(key, Completion(finish_reason=failed.finish_reason, error=str(failed)))
@@ -278,18 +282,12 @@ class BatchRun(Run):
             return None
         return content.content.removeprefix(codecs.BOM_UTF8).splitlines()
 
-    def _read(self, line: bytes, refusals: dict[str, RequestFailed]) -> str | None:
-        """The key of one line of an output or error file, of which nothing is taken for granted; None: nobody's.
+    def _read(self, key: str, row: dict[str, Any], refusals: dict[str, RequestFailed]) -> str | None:
+        """The key of a line that has been read, of which nothing is taken for granted.
 
         A refusal is put into ``refusals``: where another line has an answer to the same request, that one counts.
         """
-        try:
-            row = orjson.loads(line) if len(line) <= LARGEST_ANSWER else None
-        except orjson.JSONDecodeError:
-            row = None
-        key = row.get("custom_id") if isinstance(row, dict) else None
-        key = self.renamed.get(key, key) if isinstance(key, str) else None
-        if not isinstance(row, dict) or key is None or key not in self.waiting:
+        if key not in self.waiting:
             return None
         draw = self.plan.draw(self.waiting[key])
         try:

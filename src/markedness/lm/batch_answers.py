@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
 
 from markedness.lm.base import RequestFailed
+from markedness.lm.redaction import LARGEST_ANSWER
 from markedness.lm.stored import Id
 
 
@@ -31,12 +31,6 @@ class Errors(BaseModel):
     data: list[Error] | None = None
 
 
-class Counts(BaseModel):
-    """How many requests of a batch have come to what end."""
-
-    completed: int = 0
-
-
 class Batch(BaseModel):
     """What is read of a batch."""
 
@@ -46,12 +40,15 @@ class Batch(BaseModel):
     error_file_id: Id | None = None
     errors: Errors | None = None
     metadata: dict[str, Any] | None = None
-    request_counts: Counts | None = None
+    request_counts: Any = None
+    """How many requests have come to what end, of which nothing is taken for granted."""
 
-    def lacks(self, file: str, lines: Sequence[bytes] | None) -> bool:
-        """Whether lines of one of its files are gone, or cut off; ``lines``: None where the file is gone."""
-        answered = self.request_counts.completed if self.request_counts and file == self.output_file_id else 0
-        return lines is None or len(lines) < answered or not all(map(_is_whole, lines[-1:]))
+    @property
+    def answered(self) -> int:
+        """How many answers its output has, as far as it says so."""
+        counts = self.request_counts if isinstance(self.request_counts, dict) else {}
+        n = counts.get("completed")
+        return n if type(n) is int else 0
 
 
 class Batches(BaseModel):
@@ -59,14 +56,6 @@ class Batches(BaseModel):
 
     data: list[Batch]
     has_more: bool = False
-
-
-def _is_whole(line: bytes) -> bool:
-    try:
-        orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 R = TypeVar("R", bound=BaseModel)
@@ -80,3 +69,13 @@ def read_as(kind: type[R], content: bytes) -> R:
         fault = error.errors(include_url=False)[0]
         where = ".".join(map(str, fault["loc"])) or "it"
         raise RequestFailed(f"its answer cannot be read ({where}: {fault['msg']})") from None
+
+
+def row_of(line: bytes) -> tuple[str, dict[str, Any]]:
+    """The ``custom_id`` of a line of an output or error file, and the line; "" where it cannot be read."""
+    try:
+        row = orjson.loads(line) if len(line) <= LARGEST_ANSWER else None
+    except orjson.JSONDecodeError:
+        row = None
+    key = row.get("custom_id") if isinstance(row, dict) else None
+    return (key, row) if isinstance(key, str) and isinstance(row, dict) else ("", {})

@@ -178,7 +178,10 @@ def _lm_eval(path: Path, whole: bool, where: str) -> Iterator[Row]:
                     asked = arguments[request] if request < len(arguments) else []
                     candidate = asked[1] if len(asked) > 1 else None
                     candidate = candidate.strip() if isinstance(candidate, str) else candidate
-                    yield row | {"prompt": prompt, "candidate": candidate, "log_prob": draw[0] if draw else None} | same
+                    own = asked[0] if asked else prompt
+                    if own == "" and prompt:  # of acc_mutual_info: the candidate without its prompt
+                        continue
+                    yield row | {"prompt": own, "candidate": candidate, "log_prob": draw[0] if draw else None} | same
                 else:
                     yield row | answer(draw, prompt) | same
 
