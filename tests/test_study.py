@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -253,8 +254,9 @@ def test_compare_between_revisions_reads_git_and_the_cache(tmp_path: Path, monke
     assert "personas.generate.temperature is 1.0 in before, 0.2 in workspace; ask both alike" in note
     assert "personas.generate.samples is 20 in before, 21 in workspace" in note
     assert note in said[-1] and asked["p"] < 0.05
-    with pytest.raises(RevisionError, match="'nowhere' is neither a git revision"):
-        revisions.compare(loaded, "nowhere", "HEAD", say=said.append)
+    for none in ("nowhere", "HEAD:params.yaml", "HEAD^{tree}"):  # the last are a file and a folder of git
+        with pytest.raises(RevisionError, match=re.escape(f"'{none}' is neither a git revision")):
+            revisions.compare(loaded, none, "HEAD", say=said.append)
 
 
 @pytest.mark.parametrize(

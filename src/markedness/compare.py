@@ -60,6 +60,8 @@ class _Shared:
     questions: Mapping[str, FeatureTables]
     asked: Mapping[str, FeatureTables]
     answered: Mapping[str, FeatureTables]
+    why: str = ""
+    """Why there is nothing that both answered, so that ``answered`` is what both were asked."""
 
 
 @dataclass
@@ -122,6 +124,7 @@ class Comparison:
             for key in self.headline
             if key in first and key in second
         }
+        reasons |= {key: shared.why for key in self.headline if shared.why and key != self.missing_key}
         found = {key: reason for key, reason in reasons.items() if reason}
         for key in self.headline:
             if key not in found and not any(_measured(one.get(key)) for one in (first, second)):
@@ -200,7 +203,8 @@ class Comparison:
         if read_by[0] != read_by[1] and not any(score.missing for score in scores):
             return f"not read alike: by {read_by[0]} in {models[0]}, by {read_by[1]} in {models[1]}"
         first, second = (about(score) for score in scores)
-        if not any(score.missing for score in scores) and first != second:
+        known = key != self.missing_key or (first and second)  # where all is missing, its groups may not be known
+        if known and not any(score.missing for score in scores) and first != second:
             return f"not about the same groups: {first or 'none'} in {models[0]}, {second or 'none'} in {models[1]}"
         return ""
 
@@ -240,13 +244,15 @@ class Comparison:
         if self.answered and not self.comparable:
             there = [of_model[self._there(of_model)] for of_model in asked]
             answered = _chosen(asked, in_common(asked, columns, there))
-        if any(of_model.empty for of_model in answered):
-            return Unsupported(f"no {self.cluster} that both answered")
+        why = f"no {self.cluster} that both answered" if any(of_model.empty for of_model in answered) else ""
+        if why and not self.missing_key:
+            return Unsupported(why)
+        answered = asked if why else answered
         found = [
             {name: {**tables[name], self.table: of_model} for name, of_model in zip(tables, part, strict=True)}
             for part in (rows, asked, answered)
         ]
-        return _Shared(*found)
+        return _Shared(found[0], found[1], found[2], why)
 
     def _there(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
         """Which rows have an answer that counts."""

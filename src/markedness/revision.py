@@ -37,6 +37,16 @@ class RevisionError(AuditError):
     """A revision that does not exist, or a study that is not under DVC."""
 
 
+def _check_commit(scm: Any, revision: str) -> None:
+    """SCMError where git knows the revision as a file or folder: DVC reads its commit without a look."""
+    from scmrepo.exceptions import SCMError
+
+    try:
+        scm.resolve_commit(revision)
+    except AttributeError as error:
+        raise SCMError("no commit") from error
+
+
 class Revision:
     """The files of one revision, read through DVC: from git, or from the cache and remotes."""
 
@@ -57,6 +67,8 @@ class Revision:
         try:
             with Repo(str(self.root)) as repo:
                 revision = None if self.name == "workspace" else resolve_rev(repo.scm, self.name)
+                if revision:
+                    _check_commit(repo.scm, revision)
                 self._commit = str(revision or "")
                 base = repo.scm.root_dir if revision else repo.root_dir  # a study may be a folder of a repository
                 self._folder = self.root.resolve().relative_to(Path(base).resolve())

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from tests.cells import number
 
 from markedness import audits
 from markedness.compare import Comparison
@@ -95,3 +96,17 @@ def test_models_asked_about_other_names_are_compared_on_the_groups_of_a_vignette
     assert (rows["difference"].drop(index=spec.missing_key).dropna() == 0).all()
     assert rows["difference"].notna().sum() >= 4
     assert f"{gone.sum():,} of {len(gone):,} rows" in rows["note"].iloc[0]
+
+
+def test_a_model_that_answers_nothing_about_a_group_is_compared_in_what_is_missing() -> None:
+    spec, whole = audits.spec("annotation"), drawn("annotation")
+    rows = whole[spec.table]
+    none = rows.assign(delta=np.nan, n=0, yes=0, refusal=rows["n"] + rows["refusal"], margin=np.nan)
+    made = Comparison(
+        "annotation", {"whole": whole, "none": {**whole, spec.table: none}}, partial(scores, "annotation"), spec.table,
+        spec.cluster, spec.headline, question=spec.question, answered=spec.answered, missing_key=spec.missing_key,
+        compared_on=spec.compared_on,
+    ).differences().set_index("score")  # fmt: skip
+    assert number(made, spec.missing_key, "difference") == pytest.approx(-1)
+    others = made.drop(index=spec.missing_key)
+    assert others["difference"].isna().all() and others["note"].str.startswith("no vignette that both answered").all()

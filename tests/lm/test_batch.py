@@ -172,10 +172,17 @@ def test_batch_that_ended_early_is_looked_at_again_where_its_output_is_gone_or_c
         assert server.stats()["answered"] == 6 and server.stats()["repeated"] == 0
 
 
-@pytest.mark.parametrize("counts", [None, [], "six", {"completed": None}, {"completed": "3"}, {"completed": -1}])
-def test_batch_whose_counts_are_nonsense_is_merged(tmp_path: Path, counts: object) -> None:
+ODD: list[dict[str, object]] = [
+    {"request_counts": None}, {"request_counts": []}, {"request_counts": "six"},
+    {"request_counts": {"completed": None}},
+    {"error_file_id": ""}, {"error_file_id": 5}, {"errors": "x"}, {"metadata": []},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("facts", ODD)
+def test_batch_of_which_odd_things_are_said_is_merged(tmp_path: Path, facts: dict[str, object]) -> None:
     with Server() as server:
-        server.batch_facts = {"request_counts": counts}
+        server.batch_facts = facts
         _, found = run(toy_study.study(tmp_path, server.url, TEXTS[:4], **BATCH))
         assert found.answered == 4 and len(server.batches) == 1
 

@@ -182,18 +182,23 @@ RARE = [((10, 4), (60, 1), 0.08), ((60, 1), (10, 4), 0.08), ((10, 1), (60, 1), 0
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shared", [0, 1])
 @pytest.mark.parametrize(("marked", "unmarked", "share"), RARE)
 def test_group_difference_of_few_units_against_many_with_rare_hits_is_not_found(
-    marked: tuple[int, int], unmarked: tuple[int, int], share: float
+    marked: tuple[int, int], unmarked: tuple[int, int], share: float, shared: int
 ) -> None:
-    # units, size of each; before, up to 44 % of 300 such worlds had p <= .05, up to 29 % an interval without 0
+    # units, size of each; before, up to 44 % of 300 such worlds had p <= .05, up to 36 % an interval without 0
+    clusters = [f"b{n}" for n in range(marked[0])] + [f"{'b' if n < shared else 'a'}{n}" for n in range(unmarked[0])]
     found = []
     for seed in range(200):
         rng = np.random.default_rng([20261127, *marked, seed])
         labels = np.repeat(["b", "a"], [marked[0], unmarked[0]])
         totals = np.repeat([marked[1], unmarked[1]], [marked[0], unmarked[0]]).astype(float)
         hits = totals * (rng.random(len(labels)) < share)
-        found.append(inference.group_difference_score("k", hits, totals, labels, ["b"], "a", rng, cluster="unit"))
+        made = inference.group_difference_score(
+            "k", hits, totals, labels, ["b"], "a", rng, cluster="unit", clusters=clusters
+        )
+        found.append(made)
     rejected = sum(made.p <= 0.05 for made in found)
     outside = sum(made.ci_low > 0 or made.ci_high < 0 for made in found)
     for n in (rejected, outside):

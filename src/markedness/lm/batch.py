@@ -200,12 +200,13 @@ class BatchRun(Run):
         for _ in range(MOST_PAGES):
             raw = await self.server.endpoint.client.batches.with_raw_response.list(limit=100, after=after)
             page = read_as(Batches, raw.content)
-            for batch in page.data:
+            known = [batch for batch in page.data if batch is not None]  # others of the account may be odd
+            for batch in known:
                 if (batch.metadata or {}).get("markedness") == name:
                     return self._named(batch.id)
-            if not page.has_more or not page.data:
+            if not page.has_more or not known:
                 break
-            after = page.data[-1].id
+            after = known[-1].id
         return None
 
     async def _retrieve(self, identity: str) -> Batch:

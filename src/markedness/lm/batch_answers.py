@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, WrapValidator
 
 from markedness.lm.base import RequestFailed
 from markedness.lm.redaction import LARGEST_ANSWER
 from markedness.lm.stored import Id
+
+T = TypeVar("T")
 
 
 class File(BaseModel):
@@ -31,15 +34,26 @@ class Errors(BaseModel):
     data: list[Error] | None = None
 
 
+def _or_none(value: object, read: Callable[[object], T]) -> T | None:
+    """Nothing, where the endpoint says nonsense: a batch that was paid for is merged all the same."""
+    try:
+        return read(value)
+    except ValidationError:
+        return None
+
+
+FileId = Annotated[Id | None, WrapValidator(_or_none)]
+
+
 class Batch(BaseModel):
     """What is read of a batch."""
 
     id: Id
     status: str
-    output_file_id: Id | None = None
-    error_file_id: Id | None = None
-    errors: Errors | None = None
-    metadata: dict[str, Any] | None = None
+    output_file_id: FileId = None
+    error_file_id: FileId = None
+    errors: Annotated[Errors | None, WrapValidator(_or_none)] = None
+    metadata: Annotated[dict[str, Any] | None, WrapValidator(_or_none)] = None
     request_counts: Any = None
     """How many requests have come to what end, of which nothing is taken for granted."""
 
@@ -54,7 +68,7 @@ class Batch(BaseModel):
 class Batches(BaseModel):
     """One page of the list."""
 
-    data: list[Batch]
+    data: list[Annotated[Batch | None, WrapValidator(_or_none)]]
     has_more: bool = False
 
 

@@ -111,7 +111,7 @@ def test_few_odd_names_of_a_long_list_and_a_short_one_leave_0_in_the_interval(n_
         lost = (
             rng.random((2, 120, 4)) < np.where(odd, 0.95, 0.0)[[pair % n_marked, n_marked + pair % n_reference], None]
         )
-        sides = {}
+        sides: dict[str, np.ndarray] = {}
         for suffix, gone in zip(("", "_reference"), lost, strict=True):
             sides |= _judged((rng.random((120, 4)) < RATES) & ~gone, ~gone, suffix)
         about = {

@@ -12,6 +12,7 @@ from tests.cells import number, row
 from markedness.audits.guise import SPEC, clean, controls, evaluate, featurize, generate
 from markedness.audits.guise.design.tasks import Task
 from markedness.audits.guise.design.texts import TextSource
+from markedness.audits.guise.estimators.differences import missing_score
 from markedness.axes import Axes, Axis, Value
 from markedness.records import UNSUPPORTED, AuditError, Completion, Features, FeatureTables, Prompt
 from markedness.store import FolderStimuli
@@ -646,6 +647,14 @@ def test_pairs_with_a_copy_in_either_guise_are_one_cluster() -> None:
     table = of_corpus(rows).drop_duplicates("pair").set_index("pair")["cluster"]
     assert table.tolist() == ["go-1AAE", "go-1AAE", "go-1AAE", "see-2AAE"]
     assert of_corpus(paired_scores())["cluster"].nunique() == 2
+
+
+def test_scores_missing_after_texts_that_are_not_matched_are_counted_once_and_for_their_guise() -> None:
+    rows = stored_scores()
+    rows["log_prob"] = rows["log_prob"].mask(rows["utterance"].isin(["SAE go 1", "SAE see 1"]), "")
+    rows["cluster"] = rows["utterance"]
+    score = missing_score(of_corpus(rows), np.random.default_rng(0), 1)
+    assert (score.estimate, score.n, score.n_missing) == (-0.5, 16, 4)  # 8 texts, two words; 2 of 4 texts of SAE
 
 
 def test_texts_that_are_not_matched_may_be_of_different_number() -> None:

@@ -131,8 +131,9 @@ def contrast_score(
     -----
     The error is the jackknife's, and at least that of units whose ratios vary alike in all groups, whatever their size:
     of ten large units none may have a rare hit by luck, and a group without hits has no error of its own, while labels
-    that are exchanged make groups of large and small units. Where each cluster is of one group, p is no smaller than
-    that of the t of the interval: one hit alone has a t of about 1, whichever group gets it, and sizes decide the rest.
+    that are exchanged make groups of large and small units. p is no smaller than that of the t of the interval: one hit
+    alone has a t of about 1, whichever group gets it, and sizes decide the rest. Neither holds where most of a group is
+    compared within clusters, as matched texts are.
     """
     shape = (len(contrasts), np.shape(totals)[-1])
     top, below = (np.broadcast_to(np.asarray(one, dtype=float), shape) for one in (hits, totals))
@@ -263,9 +264,13 @@ class _Ratios:
         return float(np.square(left).sum() / max(len(left) - len(n), 1) * (weights @ sizes))
 
     def spans(self, identity: NDArray[Any]) -> bool:
-        """Whether a cluster has units of several groups, so that these are compared within clusters."""
-        found = pd.DataFrame({"cluster": identity[self.used], "group": self.code[self.used]})
-        return bool(found.groupby("cluster")["group"].nunique().gt(1).any())
+        """Whether groups are compared within clusters: those of several groups hold half of each group or more."""
+        found = pd.DataFrame({"cluster": identity, "group": self.code, "below": self.below})[self.used]
+        several = found.groupby("cluster")["group"].transform("nunique").gt(1)
+        shares = (
+            found["below"].where(several, 0.0).groupby(found["group"]).sum() / found.groupby("group")["below"].sum()
+        )
+        return bool(shares.min() >= 0.5)
 
     def weighted(self, weights: Floats) -> Floats:
         """The difference under weights of all units, shape (replicates, units)."""

@@ -143,6 +143,7 @@ def _difference_of_differences(
     if cells["prompt"].nunique() >= MIN_CLUSTERS:
         factors[PROMPT] = cells["prompt"].astype(str)
     found = spread(_leave_out(cells, part, (1, -1, -1, 1)), factors, part)
+    found = found.at_least(_alike(cells, part), found.df)
     about["n"] = len(cells)
     sampled = "verbs or texts crossed with prompts" if PROMPT in factors else "verbs or texts"
     method = f"{why}: each rate minus that of the reference in its own sets; t over {sampled}, each left out in turn"
@@ -152,14 +153,33 @@ def _difference_of_differences(
     )  # fmt: skip
 
 
+def _alike(cells: pd.DataFrame, part: Codes) -> float:
+    """Standard error of the signed sum of rates if the clusters of all parts varied alike, as in `contrast_score`.
+
+    0 where most of each part is compared within clusters.
+    """
+    units = cells.assign(part=part).groupby(["part", "cluster"])["hit"].agg(["sum", "size"]).reset_index()
+    several = units.groupby("cluster")["part"].transform("nunique").gt(1)
+    of_part = units.groupby("part")["size"].transform("sum")
+    if (units["size"] / of_part).where(several, 0.0).groupby(units["part"]).sum().min() >= 0.5:
+        return 0.0
+    share = units["sum"] / units["size"]
+    left = share - share.groupby(units["part"]).transform("mean")
+    pooled = float(np.square(left).sum()) / max(len(units) - units["part"].nunique(), 1)
+    return float(np.sqrt(pooled * np.square(units["size"] / of_part).sum()))
+
+
 def missing_score(rows: pd.DataFrame, rng: np.random.Generator, family: int, confidence_level: float = 0.95) -> Score:
     """Share of missing scores of texts in the guise minus that of its reference.
 
-    A score that is absent without a reason was not asked for: sets that are not matched may differ in size.
+    A score that is absent without a reason was not asked for: sets that are not matched may differ in size. Nor was one
+    beside a text that is not matched and has no source, where the text of the other guise has one: there is no text.
     """
     asked = rows[rows["kind"].ne("perplexity") & rows["setting"].ne("overt")]
     group, reference = (str(rows[name].iloc[0]) for name in ("group", "reference"))
     why, parts = asked["missing"].notna(), []
+    named = asked["cluster"].notna() | asked["cluster_reference"].notna()
+    alone = asked["setting"].eq("unmatched") & named
     for value, cluster, marked in (("log_prob", "cluster", True), ("log_prob_reference", "cluster_reference", False)):
         side = pd.DataFrame(
             {
@@ -168,7 +188,7 @@ def missing_score(rows: pd.DataFrame, rng: np.random.Generator, family: int, con
                 "set": asked["text_set"].astype(object).where(asked["setting"].eq("unmatched"), ""),
             }
         )  # fmt: skip
-        parts.append(side[asked[value].notna() | why])
+        parts.append(side[asked[value].notna() | (why & ~(alone & asked[cluster].isna()))])
     both = pd.concat(parts)
     return _difference(
         "missing.difference", both, rng, family, confidence_level,
