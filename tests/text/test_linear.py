@@ -287,6 +287,7 @@ READERS = {
 ELSEWHERE = {
     "reporting/records.py:_ID": "names of models in params and options; one class of signs a part",
     "scaffold.py:_new_package": "the name given to markedness init",
+    "lm/logs.py:_NUMBER": "keys of a log's arguments; at most nine digits at the end",
     "lm/logs.py:_FURTHER": "messages of pydantic; a literal and a run of characters that are no space",
     "studies.py:pipeline": "dvc.yaml of the package",
     "literature/numbers.py:OVER_ROWS": "data/published/numbers.csv",

@@ -16,7 +16,7 @@ from markedness.stats.inference.arrays import Codes, Floats, crossing
 from markedness.stats.inference.claims import claim
 from markedness.stats.inference.permutation import Exchange, Null, draws_needed, exchange_test
 from markedness.stats.inference.power import ALPHA
-from markedness.stats.inference.spreads import leave_out, spread
+from markedness.stats.inference.spreads import Spread, leave_out, spread
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,7 @@ def contrast_score(
         return np.column_stack([studentised(estimate, error), estimate])
 
     def estimates(weights: Floats) -> Floats:
-        made = (w * part.weighted(weights) for w, part in zip(shares, parts, strict=True))
-        return np.asarray(sum(made, np.zeros(1)))
+        return np.asarray(sum((w * part.weighted(weights) for w, part in zip(shares, parts, strict=True)), np.zeros(1)))
 
     estimate, error = both([part.exchange.labels[None, :] for part in parts])
     used, size = np.any([part.used for part in parts], axis=0), below.max(axis=0)
@@ -168,25 +167,29 @@ def contrast_score(
         lambda codes, n: leave_out(lambda weights: estimates(_all_units(weights, used)))(codes, n),
         {cluster: identity[used]}, [np.where(part.used, part.code, -1)[used] for part in parts], weights=size[used],
     )  # fmt: skip
-    # Where every unit has the same ratio nothing could come out otherwise.
-    varies = any(np.ptp(part.top[part.used] / part.below[part.used]) > 1e-12 for part in parts)
+    varies = any(part.varies for part in parts)
     observed, smallest = float(studentised(estimate, error)[0]), math.prod(part.exchange.smallest_p for part in parts)
     null = exchange_test(observed, draw, draws_needed(family), smallest_p=smallest)
     about.setdefault("n", round(size[used].sum()))
-    apart = not any(part.spans(identity) for part in parts)
-    if apart:
-        alike = sum(w**2 * part.alike for w, part in zip(shares, parts, strict=True))
-        found = found.at_least(float(np.sqrt(alike)), found.df)
+    if not any(part.spans(identity) for part in parts):
+        found, null = _as_alike(float(estimate[0]), found, null, shares, parts)
     if rare and varies and null.p > ALPHA:
         found = found.at_least(null.sd, found.df)
-    by_units = found.p(float(estimate[0]))
-    if apart and math.isfinite(by_units):
-        null = replace(null, p=max(null.p, by_units))
     made = claim(
         key, float(estimate[0]), found, null if varies else Null(p=1.0), family=family,
         confidence_level=confidence_level, method=f"{how}; {left}" if left else how, **about,
     )  # fmt: skip
     return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
+
+
+def _as_alike(
+    estimate: float, found: Spread, null: Null, shares: Sequence[float], parts: Sequence[_Ratios]
+) -> tuple[Spread, Null]:
+    """Spread and test with the variance of units that vary alike, or more, and p no smaller than that of the t."""
+    variance = math.fsum(w**2 * part.alike for w, part in zip(shares, parts, strict=True))
+    wide = found.at_least(math.sqrt(variance), found.df)
+    by_units = wide.p(estimate)
+    return wide, replace(null, p=max(null.p, by_units)) if math.isfinite(by_units) else null
 
 
 def studentised(estimate: Floats, error: Floats) -> Floats:
@@ -251,6 +254,11 @@ class _Ratios:
             sizes += weight**2 * (inside @ below**2) / total**2
         alike = pooled / max(len(below) - self.n_groups, 1e-9) * sizes
         return estimate, np.maximum(variance, alike)
+
+    @property
+    def varies(self) -> bool:
+        """Where every unit has the same ratio nothing could come out otherwise."""
+        return bool(np.ptp(self.top[self.used] / self.below[self.used]) > 1e-12)
 
     @property
     def alike(self) -> float:

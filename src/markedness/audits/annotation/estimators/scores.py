@@ -123,7 +123,7 @@ def _missing(asked: Asked, key: str, parts: Mapping[str, Matched], group: str = 
     enough = {name: part for name, part in there.items() if part.crossed(part.lost).singles} or there
     of = Matched.joined(list(enough.values()))
     return asked.score(
-        key, _mean(of, of.lost, asked.rng), of,
+        key, _mean(of, of.lost, asked.rng, rare=True), of,
         "missing shares of the two texts of a pair compared, " + "; ".join(CLUSTERED[name] for name in enough),
         group=group, positive="judgments of the marked groups are missing more often",
         negative="judgments of the marked groups are missing less often",
@@ -151,13 +151,15 @@ def _details(asked: Asked, parts: Mapping[str, Matched]) -> Iterator[Score]:
         yield _missing(asked, f"missing.{group}", {"names": own}, str(group))
 
 
-def _mean(of: Matched, values: Floats, rng: np.random.Generator, signs: Floats | None = None) -> Claim:
-    """Mean over cells of sign x cell mean; cells of sign 0 do not count."""
+def _mean(
+    of: Matched, values: Floats, rng: np.random.Generator, signs: Floats | None = None, rare: bool = False
+) -> Claim:
+    """Mean over cells of sign x cell mean; cells of sign 0 do not count. ``rare``: see `as_varied`."""
     weights = np.ones(values.shape[1]) if signs is None else signs
     if of.empty or not weights.any():
         return Claim()
     crossed, weights = of.crossed(values), weights / np.abs(weights).sum()
-    return as_varied(crossed.weighted(weights, rng, FAMILY), crossed, weights, FAMILY)
+    return as_varied(crossed.weighted(weights, rng, FAMILY), crossed, weights, FAMILY, rare)
 
 
 def _centred(differences: Floats) -> Floats:

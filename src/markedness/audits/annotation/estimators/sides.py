@@ -44,15 +44,15 @@ def iterations(pairs: pd.DataFrame) -> NDArray[np.object_] | None:
     return pairs["iteration"].to_numpy(dtype=object)
 
 
-def as_varied(found: Claim, of: Crossed, weights: Floats, family: int) -> Claim:
+def as_varied(found: Claim, of: Crossed, weights: Floats, family: int, rare: bool = False) -> Claim:
     """The claim with a standard error as if names of each side had `AS_VARIED` of the variance of all, or more.
 
     Few names of one side may all be ordinary by luck where one in twelve is refused nearly always: that side then seems
     to have no variance, and the difference is found too often. Without an effect of the group both are names of one
     population, whose variance is estimated from all. Where a difference is found with that at ``ALPHA / family``, the
-    sides do differ, and keep a variance of their own. Names in whose pairs nothing differs say nothing of how much
-    others do, and are no degrees of freedom. Nothing else changes where names of a side do not count as sampled, or
-    where each has one pair; a p of exchanged signs stays.
+    sides do differ, and keep a variance of their own. Nothing changes where p is of exchanged signs, where names of a
+    side do not count as sampled, or where each has one pair; but of what is rare the interval does where p is of
+    exchanged signs: names in whose pairs nothing differs are no degrees of freedom.
 
     Parameters
     ----------
@@ -64,12 +64,16 @@ def as_varied(found: Claim, of: Crossed, weights: Floats, family: int) -> Claim:
         Of the cells.
     family
         Headline Scores.
+    rare
+        Whether few names are expected to differ, as in what is missing.
     """
-    if not found.spread.known or not {*SIDES} <= found.spread.clusters.keys():
+    exchanged = found.null is not None
+    if (exchanged and not rare) or not found.spread.known or not {*SIDES} <= found.spread.clusters.keys():
         return found
     chosen = np.flatnonzero(weights)
-    differing = max(_differing(of.only(chosen), weights[chosen], side) for side in SIDES)
-    found = replace(found, spread=replace(found.spread, df=min(found.spread.df, max(1.0, differing - 1))))
+    if exchanged:
+        differing = max(_differing(of.only(chosen), weights[chosen], side) for side in SIDES)
+        found = replace(found, spread=replace(found.spread, df=min(found.spread.df, max(1.0, differing - 1))))
     more = _missing_variance(of.only(chosen), weights[chosen])
     wide = found.spread.at_least(math.sqrt(found.spread.standard_error**2 + more), found.spread.df)
     return found if wide.p(found.estimate) <= ALPHA / family else replace(found, spread=wide)
