@@ -51,8 +51,8 @@ def as_varied(found: Claim, of: Crossed, weights: Floats, family: int, rare: boo
     to have no variance, and the difference is found too often. Without an effect of the group both are names of one
     population, whose variance is estimated from all. Where a difference is found with that at ``ALPHA / family``, the
     sides do differ, and keep a variance of their own. Nothing changes where p is of exchanged signs, where names of a
-    side do not count as sampled, or where each has one pair; but of what is rare the interval does where p is of
-    exchanged signs: names in whose pairs nothing differs are no degrees of freedom.
+    side do not count as sampled, or where each has one pair; but of what is rare names in whose pairs nothing differs
+    are no degrees of freedom, and the interval changes where p is of exchanged signs, too.
 
     Parameters
     ----------
@@ -67,11 +67,10 @@ def as_varied(found: Claim, of: Crossed, weights: Floats, family: int, rare: boo
     rare
         Whether few names are expected to differ, as in what is missing.
     """
-    exchanged = found.null is not None
-    if (exchanged and not rare) or not found.spread.known or not {*SIDES} <= found.spread.clusters.keys():
+    if (found.null is not None and not rare) or not found.spread.known or not {*SIDES} <= found.spread.clusters.keys():
         return found
     chosen = np.flatnonzero(weights)
-    if exchanged:
+    if rare:
         differing = max(_differing(of.only(chosen), weights[chosen], side) for side in SIDES)
         found = replace(found, spread=replace(found.spread, df=min(found.spread.df, max(1.0, differing - 1))))
     more = _missing_variance(of.only(chosen), weights[chosen])
