@@ -197,16 +197,18 @@ class BatchRun(Run):
         from openai import Omit
 
         after: str | Omit = Omit()
+        unread = False
         for _ in range(MOST_PAGES):
             raw = await self.server.endpoint.client.batches.with_raw_response.list(limit=100, after=after)
             page = read_as(Batches, raw.content)
-            known = [batch for batch in page.data if batch is not None]  # others of the account may be odd
-            for batch in known:
-                if (batch.metadata or {}).get("markedness") == name:
-                    return self._named(batch.id)
-            if not page.has_more or not known:
+            if found := page.named(name):
+                return self._named(found)
+            unread |= len(page.known) < len(page.data)
+            if not page.has_more or not page.known:
                 break
-            after = known[-1].id
+            after = page.known[-1].id
+        if unread:  # it may be one of these: asking again could pay twice
+            raise RequestFailed("its answer cannot be read (batches of the list have no id or status)")
         return None
 
     async def _retrieve(self, identity: str) -> Batch:

@@ -71,6 +71,15 @@ class Batches(BaseModel):
     data: list[Annotated[Batch | None, WrapValidator(_or_none)]]
     has_more: bool = False
 
+    @property
+    def known(self) -> list[Batch]:
+        """Those that can be read; others of the account may be odd."""
+        return [batch for batch in self.data if batch is not None]
+
+    def named(self, name: str) -> str | None:
+        """The id of the batch that carries this name."""
+        return next((batch.id for batch in self.known if (batch.metadata or {}).get("markedness") == name), None)
+
 
 R = TypeVar("R", bound=BaseModel)
 

@@ -559,6 +559,13 @@ def test_complete_corpus_names_a_text_without_a_pair_alike_in_a_file_that_lacks_
     assert part["pair"].tolist() == whole[whole.index != "AAE go 1"].tolist()
 
 
+def test_complete_corpus_keeps_texts_apart_that_differ_in_case_alone() -> None:
+    rows = stored_scores()
+    rows["utterance"] = rows["utterance"].replace({"AAE see 1": "aae GO 1"})
+    rows["cluster"] = rows["utterance"].str.lower()
+    assert generate.complete_corpus(rows, STIMULI, generate.Params())["pair"].nunique() == 8
+
+
 def test_complete_corpus_with_some_pairs_keeps_the_other_texts_apart() -> None:
     rows = stored_scores().assign(pair=lambda t: (t["verb"] + t["log_prob"]).where(t["verb"].eq("go"), ""))
     made = generate.complete_corpus(rows, STIMULI, generate.Params())

@@ -237,8 +237,7 @@ class _Ratios:
 
         The variance is at least that of units that vary alike in all groups.
         """
-        top, below = self.top[self.used], self.below[self.used]
-        share = top / below
+        top, below, share = self.top[self.used], self.below[self.used], self.share
         estimate, variance, pooled, sizes = np.zeros((4, len(drawn)))
         for group in range(self.n_groups):
             inside = (drawn == group).astype(float)
@@ -256,15 +255,20 @@ class _Ratios:
         return estimate, np.maximum(variance, alike)
 
     @property
+    def share(self) -> Floats:
+        """The ratio of each used unit."""
+        return np.asarray(self.top[self.used] / self.below[self.used])
+
+    @property
     def varies(self) -> bool:
         """Where every unit has the same ratio nothing could come out otherwise."""
-        return bool(np.ptp(self.top[self.used] / self.below[self.used]) > 1e-12)
+        return bool(np.ptp(self.share) > 1e-12)
 
     @property
     def alike(self) -> float:
         """Variance of `difference` if the units of all groups varied alike around the means of their blocks."""
         below, code = self.below[self.used], self.code[self.used]
-        share, cell = self.top[self.used] / below, crossing(code, self.exchange.blocks)
+        share, cell = self.share, crossing(code, self.exchange.blocks)
         n = np.bincount(cell)
         left = share - (np.bincount(cell, share) / n)[cell]
         sizes = np.bincount(code, below**2) / np.square(np.bincount(code, below))

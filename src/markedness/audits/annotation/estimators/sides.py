@@ -70,10 +70,11 @@ def as_varied(found: Claim, of: Crossed, weights: Floats, family: int, rare: boo
     if (found.null is not None and not rare) or not found.spread.known or not {*SIDES} <= found.spread.clusters.keys():
         return found
     chosen = np.flatnonzero(weights)
+    of, weights = of.only(chosen), weights[chosen]
     if rare:
-        differing = max(_differing(of.only(chosen), weights[chosen], side) for side in SIDES)
+        differing = max(_differing(of, weights, side) for side in SIDES)
         found = replace(found, spread=replace(found.spread, df=min(found.spread.df, max(1.0, differing - 1))))
-    more = _missing_variance(of.only(chosen), weights[chosen])
+    more = _missing_variance(of, weights)
     wide = found.spread.at_least(math.sqrt(found.spread.standard_error**2 + more), found.spread.df)
     return found if wide.p(found.estimate) <= ALPHA / family else replace(found, spread=wide)
 
