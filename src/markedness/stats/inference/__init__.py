@@ -14,6 +14,7 @@ Westfall & Young 1993, Resampling-based multiple testing (max-T); Chung & Romano
 
 from __future__ import annotations
 
+from markedness.stats.inference.alike import alike_variance, within_clusters
 from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut, crossing
 from markedness.stats.inference.claims import claim, difference
 from markedness.stats.inference.contrasts import (
@@ -83,6 +84,7 @@ __all__ = [
     "adjusted",
     "adjusted_apart",
     "adjusted_p",
+    "alike_variance",
     "benjamini_hochberg",
     "claim",
     "contrast_score",
@@ -111,4 +113,5 @@ __all__ = [
     "spread",
     "studentised",
     "t_intervals",
+    "within_clusters",
 ]

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from markedness.results import NAN, About, Score, named_contrasts
+from markedness.stats.inference.alike import alike_variance, within_clusters
 from markedness.stats.inference.arrays import Codes, Floats, crossing
 from markedness.stats.inference.claims import claim
 from markedness.stats.inference.permutation import Exchange, Null, draws_needed, exchange_test
@@ -267,22 +268,13 @@ class _Ratios:
     @property
     def alike(self) -> float:
         """Variance of `difference` if the units of all groups varied alike around the means of their blocks."""
-        below, code = self.below[self.used], self.code[self.used]
-        share, cell = self.share, crossing(code, self.exchange.blocks)
-        n = np.bincount(cell)
-        left = share - (np.bincount(cell, share) / n)[cell]
-        sizes = np.bincount(code, below**2) / np.square(np.bincount(code, below))
-        weights = np.square(np.r_[1.0, np.full(self.n_groups - 1, 1 / (self.n_groups - 1))])
-        return float(np.square(left).sum() / max(len(left) - len(n), 1) * (weights @ sizes))
+        code = self.code[self.used]
+        weights = np.r_[1.0, np.full(self.n_groups - 1, 1 / (self.n_groups - 1))]
+        return alike_variance(self.share, self.below[self.used], code, weights, crossing(code, self.exchange.blocks))
 
     def spans(self, identity: NDArray[Any]) -> bool:
-        """Whether groups are compared within clusters: those of several groups hold half of each group or more."""
-        found = pd.DataFrame({"cluster": identity, "group": self.code, "below": self.below})[self.used]
-        several = found.groupby("cluster")["group"].transform("nunique").gt(1)
-        shares = (
-            found["below"].where(several, 0.0).groupby(found["group"]).sum() / found.groupby("group")["below"].sum()
-        )
-        return bool(shares.min() >= 0.5)
+        """Whether groups are compared within clusters, of which each unit has an identity."""
+        return within_clusters(identity[self.used], self.code[self.used], self.below[self.used])
 
     def weighted(self, weights: Floats) -> Floats:
         """The difference under weights of all units, shape (replicates, units)."""

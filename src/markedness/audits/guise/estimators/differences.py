@@ -13,7 +13,16 @@ from markedness.audits.guise.estimators.decisions import Verdicts
 from markedness.audits.guise.estimators.sampling import PROMPT, VERB
 from markedness.audits.guise.estimators.text_sets import Floats
 from markedness.results import About, Score
-from markedness.stats.inference import MIN_CLUSTERS, Codes, LeaveOut, claim, group_difference_score, spread
+from markedness.stats.inference import (
+    MIN_CLUSTERS,
+    Codes,
+    LeaveOut,
+    alike_variance,
+    claim,
+    group_difference_score,
+    spread,
+    within_clusters,
+)
 
 _METHOD = (
     "guises exchanged between texts of one verb or source (texts that are not matched: within their set), "
@@ -159,14 +168,11 @@ def _alike(cells: pd.DataFrame, part: Codes) -> float:
     0 where most of each part is compared within clusters.
     """
     units = cells.assign(part=part).groupby(["part", "cluster"])["hit"].agg(["sum", "size"]).reset_index()
-    several = units.groupby("cluster")["part"].transform("nunique").gt(1)
-    of_part = units.groupby("part")["size"].transform("sum")
-    if (units["size"] / of_part).where(several, 0.0).groupby(units["part"]).sum().min() >= 0.5:
+    totals, of_part = units["size"].to_numpy(dtype=float), units["part"].to_numpy(dtype=np.intp)
+    if within_clusters(units["cluster"], of_part, totals):
         return 0.0
-    share = units["sum"] / units["size"]
-    left = share - share.groupby(units["part"]).transform("mean")
-    pooled = float(np.square(left).sum()) / max(len(units) - units["part"].nunique(), 1)
-    return float(np.sqrt(pooled * np.square(units["size"] / of_part).sum()))
+    shares = units["sum"].to_numpy(dtype=float) / totals
+    return float(np.sqrt(alike_variance(shares, totals, of_part, np.ones(of_part.max() + 1), of_part)))
 
 
 def missing_score(rows: pd.DataFrame, rng: np.random.Generator, family: int, confidence_level: float = 0.95) -> Score:
