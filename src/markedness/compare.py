@@ -262,6 +262,10 @@ class Comparison:
             found |= there.to_numpy(dtype=bool)
         return found if self.answered else ~found
 
+    def _values(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Which values of its answer each row has."""
+        return rows.reindex(columns=list(self.answered)).notna()
+
     def _parted(self, model: str, shared: _Shared) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Rows of a model that are left out, and those that are compared.
 
@@ -269,8 +273,7 @@ class Comparison:
         """
         rows, kept = self._rows(model), shared.answered[model][self.table]
         asked = rows.index.isin(shared.asked[model][self.table].index)
-        values = kept.reindex(columns=list(self.answered)).notna().reindex(rows.index, fill_value=False)
-        lost = rows.reindex(columns=list(self.answered)).notna() & ~values
+        lost = self._values(rows) & ~self._values(kept).reindex(rows.index, fill_value=False)
         compared = rows.index.isin(kept.index)
         out = ~asked | (self._there(rows) & (~compared | lost.any(axis=1).to_numpy()))
         return rows[out], rows[compared & ~out]
@@ -284,9 +287,7 @@ class Comparison:
     def _scored(self, model: str, tables: FeatureTables) -> dict[str, Score]:
         """Scores of these rows of a model's table, which keep their index."""
         table, all_rows = tables[self.table], self._rows(model)
-        there, all_there = (
-            of.reindex(columns=list(self.answered)).notna().to_numpy(dtype=bool) for of in (table, all_rows)
-        )
+        there, all_there = (self._values(of).to_numpy(dtype=bool) for of in (table, all_rows))
         whole = len(table) == len(all_rows) and np.array_equal(there, all_there)
         key = model, b"" if whole else table.index.to_numpy().tobytes() + np.packbits(there).tobytes()
         if key not in self._made:
