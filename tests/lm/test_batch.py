@@ -14,6 +14,7 @@ from tests.servers.openai_server import Server
 
 from markedness import generation
 from markedness.lm import batch as batches
+from markedness.lm import batch_answers
 from markedness.lm.base import ModelError
 from markedness.lm.ledger import Ledger
 from markedness.lm.plan import Counts
@@ -172,6 +173,19 @@ def test_batch_that_ended_early_is_looked_at_again_where_its_output_is_gone_or_c
         assert server.stats()["answered"] == 6 and server.stats()["repeated"] == 0
 
 
+def test_batch_that_expired_with_half_of_its_output_and_no_counts_is_looked_at_again(tmp_path: Path) -> None:
+    with Server() as server:
+        server.batch_plan = ["expired"]
+        server.batch_facts = {"request_counts": None, "output_file_id": None, "error_file_id": None}
+        params = toy_study.study(tmp_path, server.url, TEXTS[:4], **BATCH)
+        with pytest.raises(generation.StageError, match="all 4 requests failed"):
+            run(params)
+        assert server.stats()["repeated"] == 0 and len(server.batches) == 1
+        server.batch_facts = {}
+        _, counts = run(params)
+        assert counts.answered == 4
+
+
 ODD: list[dict[str, object]] = [
     {"request_counts": None}, {"request_counts": []}, {"request_counts": "six"},
     {"request_counts": {"completed": None}},
@@ -303,6 +317,42 @@ def test_batch_killed_at_any_step_pays_for_nothing_twice(
     assert stats["answered"] == 7 and stats["repeated"] == 0
     _, counts = run(params)
     assert counts.from_ledger == 7
+
+
+@pytest.mark.parametrize(("page", "more"), [(5, "said"), (5, "unsaid"), (100, "unsaid")])
+def test_batch_without_an_id_is_found_behind_those_of_others_in_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int, more: str
+) -> None:
+    with Server() as server:
+        params = killed_before_the_id(tmp_path, server, monkeypatch)
+        server.batch_page, server.batch_more = page, more
+        _, counts = run(params)
+        assert counts.answered == 2 and len(server.batches) == 31
+        assert under_way(params) == {}
+
+
+def test_batch_without_an_id_is_not_made_again_where_the_list_of_batches_does_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server() as server:
+        params = killed_before_the_id(tmp_path, server, monkeypatch)
+        for page, more, listed in ((5, "always", "5"), (1, "said", "3")):
+            server.batch_page, server.batch_more = page, more
+            monkeypatch.setattr(batch_answers, "MOST_PAGES", 3)
+            with pytest.raises(ModelError, match=rf"batches of the list go on after {listed}\)"):
+                run(params)
+        assert len(server.batches) == 31 and len(under_way(params)) == 1
+
+
+def killed_before_the_id(folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A study whose batch was made, its id not yet written, and then thirty of others."""
+    params = toy_study.study(folder, server.url, TEXTS[:2], **BATCH)
+    with monkeypatch.context() as patch:
+        kill_at("before the id is written", patch)
+        with pytest.raises(Killed):
+            run(params)
+    server.batches |= {f"other-{n}": {"id": f"other-{n}", "status": "completed"} for n in range(30)}
+    return params
 
 
 def kill_at(step: str, patch: pytest.MonkeyPatch) -> None:

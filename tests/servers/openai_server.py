@@ -19,6 +19,7 @@ import socket
 import struct
 import threading
 import time
+import urllib.parse
 from email.utils import formatdate
 from typing import Any
 
@@ -75,6 +76,8 @@ class Server:
         """What becomes of the next batches: completed, expired, failed; completed when it runs out."""
         self.batch_answer: bytes | None = None
         """In place of every batch."""
+        self.batch_page, self.batch_more = 100, "said"
+        """How many batches a page of the list has, and whether it says that others follow: said, unsaid, always."""
         self.no_batches = False
         """The server has no Batch endpoint (any more)."""
         self.lost_outputs = 0
@@ -401,7 +404,7 @@ class Server:
             self.batches[batch["id"]] = batch
             return 200, batch
         if len(steps) == 1:
-            return 200, {"object": "list", "data": list(self.batches.values()), "has_more": False}
+            return 200, self.page_of_batches(path)
         if steps[1] not in self.batches:
             return 404, error(f"No batch found with id '{steps[1]}'.")
         batch = self.batches[steps[1]]
@@ -409,6 +412,15 @@ class Server:
         if batch["status"] == "in_progress" and batch["polls"] >= self.batch_polls:
             self.end_batch(batch)
         return 200, batch
+
+    def page_of_batches(self, path: str) -> dict[str, Any]:
+        """The newest first, `batch_page` at a time."""
+        after = urllib.parse.parse_qs(urllib.parse.urlsplit(path).query).get("after", [""])[0]
+        names = list(reversed(self.batches))
+        names = names[names.index(after) + 1 if after in self.batches and self.batch_more != "always" else 0 :]
+        more = self.batch_more == "always" or len(names) > self.batch_page
+        said = {} if self.batch_more == "unsaid" else {"has_more": more}
+        return {"object": "list", "data": [self.batches[name] for name in names[: self.batch_page]], **said}
 
     def end_batch(self, batch: dict[str, Any]) -> None:
         batch["status"] = batch["plan"]

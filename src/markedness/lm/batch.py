@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
-from markedness.lm.batch_answers import Batch, Batches, File, read_as, row_of
+from markedness.lm.batch_answers import Batch, Batches, File, named_batch, read_as, row_of
 from markedness.lm.openai_api import OpenAIServer
 from markedness.lm.redaction import is_random
 from markedness.lm.run import Run
@@ -33,8 +33,6 @@ TRANSFER_TIMEOUT = 600.0
 ENDED = frozenset({"completed", "expired", "cancelled", "failed"})
 NOT_NOW = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
 """Why a batch is refused whose requests may be handed over again later."""
-MOST_PAGES = 100
-"""Pages of the list of batches that are looked through."""
 LOST = (
     "its batch has ended, but has no line for it that can be read, so that it may have been paid for; the next run "
     "looks there once more, and then asks for it again"
@@ -193,23 +191,15 @@ class BatchRun(Run):
         return True
 
     async def _find(self, name: str) -> str | None:
-        """The id of the batch that carries this name."""
+        """The id of the batch that carries this name; None where the list has none."""
         from openai import Omit
 
-        after: str | Omit = Omit()
-        unread = False
-        for _ in range(MOST_PAGES):
-            raw = await self.server.endpoint.client.batches.with_raw_response.list(limit=100, after=after)
-            page = read_as(Batches, raw.content)
-            if found := page.named(name):
-                return self._named(found)
-            unread |= len(page.known) < len(page.data)
-            if not page.has_more or not page.known:
-                break
-            after = page.known[-1].id
-        if unread:  # it may be one of these: asking again could pay twice
-            raise RequestFailed("its answer cannot be read (batches of the list have no id or status)")
-        return None
+        async def page(after: str | None) -> Batches:
+            listed = self.server.endpoint.client.batches.with_raw_response.list
+            return read_as(Batches, (await listed(limit=100, after=after or Omit())).content)
+
+        found = await named_batch(name, page)
+        return None if found is None else self._named(found)
 
     async def _retrieve(self, identity: str) -> Batch:
         raw = await self.server.endpoint.client.batches.with_raw_response.retrieve(identity)
@@ -228,7 +218,7 @@ class BatchRun(Run):
             return False
         said: set[str | None] = set()
         refusals: dict[str, RequestFailed] = {}
-        doubted, output = batch.status == "completed", 0
+        doubted, output = batch.status == "completed" or batch.answered is None, 0
         for file in (batch.output_file_id, batch.error_file_id):
             if file:
                 lines = await self._lines(file)
@@ -237,7 +227,7 @@ class BatchRun(Run):
                 keys = {key for key, _ in rows}
                 output += len(keys.intersection(facts["keys"])) if file == batch.output_file_id else 0
                 doubted |= lines is None or not keys.issubset(facts["keys"])
-        doubted |= output < batch.answered
+        doubted |= output < (batch.answered or 0)
         for key, failed in refusals.items():
             if key in self.waiting:
                 self._end(key, Completion(finish_reason=failed.finish_reason, error=str(failed)))

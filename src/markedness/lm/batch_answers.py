@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
 
 import orjson
@@ -13,6 +13,8 @@ from markedness.lm.redaction import LARGEST_ANSWER
 from markedness.lm.stored import Id
 
 T = TypeVar("T")
+MOST_PAGES = 100
+"""Pages of the list of batches that are looked through."""
 
 
 class File(BaseModel):
@@ -58,18 +60,18 @@ class Batch(BaseModel):
     """How many requests have come to what end, of which nothing is taken for granted."""
 
     @property
-    def answered(self) -> int:
-        """How many answers its output has, as far as it says so."""
+    def answered(self) -> int | None:
+        """How many answers its output has; None where it does not say so."""
         counts = self.request_counts if isinstance(self.request_counts, dict) else {}
         n = counts.get("completed")
-        return n if type(n) is int else 0
+        return n if type(n) is int else None
 
 
 class Batches(BaseModel):
     """One page of the list."""
 
     data: list[Annotated[Batch | None, WrapValidator(_or_none)]]
-    has_more: bool = False
+    has_more: bool | None = None
 
     @property
     def known(self) -> list[Batch]:
@@ -79,6 +81,35 @@ class Batches(BaseModel):
     def named(self, name: str) -> str | None:
         """The id of the batch that carries this name."""
         return next((batch.id for batch in self.known if (batch.metadata or {}).get("markedness") == name), None)
+
+
+async def named_batch(name: str, page: Callable[[str | None], Awaitable[Batches]]) -> str | None:
+    """The id of the batch that carries this name; None where the list, read to its end, has none.
+
+    ``page``: the page of the list after the batch with this id, or the first.
+
+    Raises
+    ------
+    RequestFailed
+        Where it may be in the list unseen, so that asking again could pay twice: entries cannot be read, or the list
+        does not end.
+    """
+    after, seen, unread, whole = None, set[str](), False, False
+    for _ in range(MOST_PAGES):
+        found = await page(after)
+        if identity := found.named(name):
+            return identity
+        unread |= len(found.known) < len(found.data)
+        new = {batch.id for batch in found.known} - seen
+        if not new or found.has_more is False:  # servers that do not say it may give one page whatever is asked
+            whole = not found.has_more
+            break
+        seen |= new
+        after = found.known[-1].id
+    if unread or not whole:
+        why = "have no id or status" if unread else f"go on after {len(seen):,}"
+        raise RequestFailed(f"its answer cannot be read (batches of the list {why})")
+    return None
 
 
 R = TypeVar("R", bound=BaseModel)

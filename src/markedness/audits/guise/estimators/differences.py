@@ -15,6 +15,7 @@ from markedness.audits.guise.estimators.text_sets import Floats
 from markedness.results import About, Score
 from markedness.stats.inference import (
     MIN_CLUSTERS,
+    NO_SPREAD,
     Codes,
     LeaveOut,
     alike_variance,
@@ -153,6 +154,8 @@ def _difference_of_differences(
         factors[PROMPT] = cells["prompt"].astype(str)
     found = spread(_leave_out(cells, part, (1, -1, -1, 1)), factors, part)
     found = found.at_least(_alike(cells, part), found.df)
+    if VERB in found.fixed:  # prompts alone would not show the error
+        found = replace(NO_SPREAD, fixed=found.fixed, fewest=found.fewest)
     about["n"] = len(cells)
     sampled = "verbs or texts crossed with prompts" if PROMPT in factors else "verbs or texts"
     method = f"{why}: each rate minus that of the reference in its own sets; t over {sampled}, each left out in turn"
@@ -222,8 +225,8 @@ def _difference(
         clusters=units["cluster"].astype(str), blocks=[block], family=family, confidence_level=confidence_level,
         method=_METHOD, **about,
     )  # fmt: skip
-    if cells["prompt"].nunique() < MIN_CLUSTERS or np.isnan(made.p):
-        return made
+    if cells["prompt"].nunique() < MIN_CLUSTERS or np.isnan(made.p) or np.isnan(made.standard_error):
+        return made  # with too few verbs, prompts alone would not show the error
     crossed = spread(
         _leave_out(cells, cells["marked"].to_numpy(dtype=np.intp), (-1, 1)),
         {VERB: cells["cluster"].astype(str), PROMPT: cells["prompt"].astype(str)}, cells["marked"],
