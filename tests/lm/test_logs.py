@@ -210,6 +210,16 @@ def test_read_logs_of_which_one_is_a_copy_counts_each_answer_once(tmp_path: Path
     )
 
 
+def test_read_log_of_lm_eval_beside_a_copy_in_another_order_counts_each_answer_once(tmp_path: Path) -> None:
+    lines = (LOGS / "lm_eval.jsonl").read_text().splitlines()
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    (tmp_path / "b.jsonl").write_text("\n".join(reversed(lines)))
+    once, twice = (read("lm_eval", path, tmp_path) for path in ("a.jsonl", "[ab].jsonl"))
+    assert len(twice.rows) == len(once.rows)
+    said = f"{len(once.rows)} answers stand in the log more than once; each is counted once"
+    assert any(said in note for note in twice.notes)
+
+
 def test_read_log_of_an_inspect_retry_leaves_out_the_failure_that_was_answered_later(tmp_path: Path) -> None:
     log = json.loads((LOGS / "inspect.json").read_text())
     (tmp_path / "1.json").write_text(json.dumps(log))

@@ -7,7 +7,6 @@ A row is one answer: a sample with several choices or draws has several rows. A 
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import re
 import zipfile
@@ -139,13 +138,14 @@ def _inspect_sample(sample: Any, task: str, whole: bool) -> Iterator[Row]:
 
 def _lm_eval(path: Path, whole: bool, where: str) -> Iterator[Row]:
     """Every draw before its filters, once; of a task that scores candidates, every candidate."""
-    content = path.read_bytes()
-    rows, whose = json_rows(content, path, where), hashlib.sha256(content).hexdigest()
+    rows = json_rows(path.read_bytes(), path, where)
+    whose = digest(sorted(map(digest, rows)))  # of a copy in another order, too
     if strange := next((number for number, row in enumerate(rows, 1) if not {"doc", "resps"} <= row.keys()), None):
         raise ValueError(
             f"row {strange} has no doc and resps; name the samples_*.jsonl that lm-eval writes with --log_samples"
         )
-    filters = list(dict.fromkeys(str(row.get("filter")) for row in rows))
+    of_filters = [str(row.get("filter")) for row in rows]
+    filters = list(dict.fromkeys(of_filters))
     if len(filters) > 1 and not whole:
         raise ModelError(
             f"{where}.columns.text: {path} has each answer once for each of the filters {', '.join(filters)}; leave "
@@ -160,12 +160,13 @@ def _lm_eval(path: Path, whole: bool, where: str) -> Iterator[Row]:
         raise ValueError(f"row {kinds[list]} has scores and row {kinds[str]} texts; name the samples of one task")
     documents = [digest([row.get("doc_id"), row["doc"]]) for row in rows]
     first: dict[str, str] = {}  # a filter may have documents that the others lack
-    for document, row in zip(documents, rows, strict=True):
-        first.setdefault(document, str(row.get("filter")))
+    for document, name in zip(documents, of_filters, strict=True):
+        first.setdefault(document, name)
     for number, (document, row) in enumerate(zip(documents, rows, strict=True)):
-        if str(row.get("filter")) != first[document]:
+        if of_filters[number] != first[document]:
             continue
-        line = digest(row) if "doc_id" in row else number  # the same document and answer again is a copy
+        # The same document and answer again is a copy, whatever a filter made of it.
+        line = digest([document, row.get("arguments"), row["resps"]]) if "doc_id" in row else number
         arguments = _arguments(row.get("arguments"))
         prompt = arguments[0][0] if arguments and arguments[0] else None
         if not whole:
