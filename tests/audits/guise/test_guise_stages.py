@@ -566,6 +566,17 @@ def test_complete_corpus_keeps_texts_apart_that_differ_in_case_alone() -> None:
     assert generate.complete_corpus(rows, STIMULI, generate.Params())["pair"].nunique() == 8
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_complete_corpus_keeps_the_same_words_of_two_authors_apart_in_any_order(seed: int) -> None:
+    rows = stored_scores()
+    rows["utterance"] = rows["utterance"].replace({"AAE see 1": "AAE go 1"})
+    rows["cluster"] = rows["verb"]
+    made = generate.complete_corpus(rows.sample(frac=1, random_state=seed), STIMULI, generate.Params())
+    assert made["pair"].nunique() == 8 and made.groupby(["group", "pair", "candidate"]).size().eq(1).all()
+    same = made[made["utterance"].eq("AAE go 1")]
+    assert same["pair"].nunique() == 2 and same["cluster"].nunique() == 1 and same["copied"].all()
+
+
 def test_complete_corpus_with_some_pairs_keeps_the_other_texts_apart() -> None:
     rows = stored_scores().assign(pair=lambda t: (t["verb"] + t["log_prob"]).where(t["verb"].eq("go"), ""))
     made = generate.complete_corpus(rows, STIMULI, generate.Params())

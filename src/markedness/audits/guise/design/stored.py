@@ -19,7 +19,7 @@ def with_pairs(rows: pd.DataFrame, of_guise: pd.Series[bool], overt: pd.Series[b
     """Add ``pair``, ``setting``, ``pairs`` (the text set) and ``cluster``.
 
     A row of a guise with an empty ``pair``, or all where there is no such column, are of texts that are not matched. A
-    text is known by its ``utterance``, else by its ``cluster`` or ``verb``; several scores of one prompt and candidate
+    text is known by its ``utterance`` and its ``cluster`` or ``verb``; several scores of one prompt and candidate
     beyond that are numbered in the order of the rows. Its pair is made of that name, so that it is the same text of a
     guise in all prompts and candidates, whatever the order of the rows, and in another model's file.
     Clusters that have copies of one text are one, see `_with_copies`.
@@ -135,7 +135,7 @@ def _named(rows: pd.DataFrame) -> pd.Series:
     if rows.empty:
         return pd.Series([], index=rows.index, dtype="string")
     text = (rows["utterance"] if "utterance" in rows else pd.Series("", rows.index)).astype("string").fillna("")
-    text = text.where(text.ne(""), rows["cluster"].fillna(""))
+    text = text + "\n" + rows["cluster"].fillna("")  # the same words of two authors are two texts
     of_set = ["task", "pairs", "group"]
     again = rows.assign(text=text).groupby([*of_set, "prompt_id", "candidate", "text"], dropna=False).cumcount()
     unclear = rows["kind"].eq("decision") & again.gt(0)
