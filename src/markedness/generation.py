@@ -58,8 +58,7 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
         rows = corpus_rows(params, store, audit, model, say)
         store.write_table("generations", audit, model, rows)
         store.write_bytes(store.ledger_path(audit, model), b"")  # DVC expects the file of every model
-        unsupported = int(rows["finish_reason"].eq(UNSUPPORTED).fillna(False).sum())
-        counts = Counts(len(rows) - unsupported, len(rows) - unsupported, unsupported=unsupported)
+        counts = _of_corpus(rows)
     else:
         with ledgers.opened(params, audit, model, say) as ledger:
             try:
@@ -79,11 +78,22 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
             say(f"{audit} {model}: the server changed, it reports {len(served)} fingerprints: {versions}")
     unwatched.tell(params, audit, model, "generate", say)
     say_counts(f"{audit} {model}", model, counts, say)
-    if counts.failed and not counts.answered:
+    if counts.failed and not counts.answered and not isinstance(config, CorpusModel):
         raise StageError(
             f"{audit} {model}: all {counts.failed:,} requests failed, so that nothing was written and earlier results "
             "stay; remove the cause named above and run again"
         )
+    return counts
+
+
+def _of_corpus(rows: pd.DataFrame) -> Counts:
+    """What a corpus has: texts, and failures with what the log says of them."""
+    unsupported = rows["finish_reason"].eq(UNSUPPORTED).fillna(False)
+    errors = rows.loc[~unsupported, "error"].dropna()
+    requested = int((~unsupported).sum())
+    counts = Counts(requested, requested - len(errors), len(errors), unsupported=int(unsupported.sum()))
+    for reason, times in errors.value_counts().items():
+        counts.because(" ".join(str(reason).split())[:300], int(times))
     return counts
 
 

@@ -583,12 +583,15 @@ def test_log_of_each_tool_becomes_a_card(tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     loaded = load(tmp_path / "params.yaml")
+    said: list[str] = []
     for kind in files:
         for stage in STAGES:
-            pipeline.STAGES[stage](loaded, "personas", kind, say=lambda _: None)
+            pipeline.STAGES[stage](loaded, "personas", kind, say=said.append)
     command = [sys.executable, "-m", "markedness", "report"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    counts = next(line for line in said if line.startswith("personas inspect: 24 requested"))
+    assert counts == "personas inspect: 24 requested, 22 answered (0 of them from the ledger), 2 failed"
     for kind, failed in (("inspect", 2), ("edsl", 1), ("lm_eval", 0), ("openai_batch", 1)):
         assert "Black" in (tmp_path / "reports" / f"{kind}.html").read_text(encoding="utf-8")
         responses = pd.read_parquet(tmp_path / "data" / "responses" / "personas" / f"{kind}.parquet")
