@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
+import random
+from dataclasses import replace
+from typing import Any, Literal
 
 import pytest
 from pydantic import ValidationError
@@ -179,6 +181,51 @@ def test_read_scored_a_character_of_several_tokens_is_placed_by_the_offsets() ->
     assert made.log_probs == (-3.0,)
     with pytest.raises(RequestFailed, match="cannot be found in the text"):
         read_scored(echoed(bare, whole), asked, "echo", Redaction())
+
+
+Place = Literal["true", "of parts", "of what is decoded"]
+
+
+def bytewise(text: str, place: Place) -> dict[str, Any]:
+    """An echoed text of two bytes a token at most, and one token that was generated; values tell tokens apart."""
+    code = text.encode()
+    parts = [code[start : start + 2] for start in range(0, len(code), 2)]
+    shown, before = [part.decode(errors="replace") for part in parts], [code[: 2 * n] for n in range(len(parts))]
+    offsets = {
+        "true": [len(one.decode(errors="ignore")) for one in before],
+        "of parts": [sum(map(len, shown[:n])) for n in range(len(parts))],
+        "of what is decoded": [len(one.decode(errors="replace")) for one in before],
+    }[place]
+    logprobs = {
+        "tokens": [*shown, " x"], "token_logprobs": [None, *(-float(n) for n in range(1, len(parts) + 1))],
+        "text_offset": [*offsets, len(text)],
+    }  # fmt: skip
+    return {"text": text + " x", "logprobs": logprobs}
+
+
+@pytest.mark.parametrize("place", ["true", "of parts", "of what is decoded"])
+def test_read_scored_never_leaves_out_parts_of_a_character_at_the_end(place: Place) -> None:
+    # of "he went \U0001f602" three of five tokens were read where each part of the last character counts as one
+    rng, read = random.Random(20261127), 0
+    for _ in range(300):
+        text = "".join(rng.choice(["a", "b", " ", "\xdf", "\u65e5", "\U0001f602"]) for _ in range(rng.randint(2, 6)))
+        choice = bytewise(text, place) | {"index": 0}
+        n = len(choice["logprobs"]["tokens"]) - 2
+        try:
+            made = read_scored({"choices": [choice]}, replace(WHOLE, completion=text), "echo", Redaction())
+        except RequestFailed as failed:
+            assert "cannot be found in the text" in str(failed)
+            continue
+        if n:
+            assert made.log_probs[0] == pytest.approx(-(n + 1) / 2) and made.completion_tokens == n, text
+            read += 1
+    assert read > (150 if place == "true" else 10)
+
+
+def test_read_scored_text_that_ends_in_parts_of_a_character_names_the_remedy() -> None:
+    with pytest.raises(RequestFailed, match="of several tokens; name prompt_logprobs: vllm where the server has it"):
+        choice = bytewise("he went \U0001f602", "of parts") | {"index": 0}
+        read_scored({"choices": [choice]}, replace(WHOLE, completion="he went \U0001f602"), "echo", Redaction())
 
 
 def test_read_scored_a_word_that_changes_the_tokens_before_it_has_no_score() -> None:

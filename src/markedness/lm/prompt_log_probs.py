@@ -25,6 +25,11 @@ Form = Literal["echo", "vllm"]
 Token = tuple[str, float | None]
 """A token, as its text or its id, and its ln probability after the tokens before it; None where there is none."""
 NOTHING = "the server answered without the probabilities of its prompt's tokens"
+NOT_FOUND = "the answer's tokens cannot be found in the text that was sent"
+NOT_APART = (
+    "a character of it is of several tokens; name prompt_logprobs: vllm where the server has it, which reads tokens by "
+    "their ids"
+)
 LOWEST, ROUNDING = -745.0, 1e-6
 """What is below, or so much above 0, is no ln probability, as in stored scores (`markedness.text.answers`)."""
 SHIFTED = 2.0
@@ -170,20 +175,32 @@ def _echoed(choice: dict[str, Any], text: str) -> list[Token] | None:
         raise RequestFailed("the answer's tokens and token_logprobs do not belong together", cause="unreadable")
     starts = [0, *accumulate(map(len, tokens[:-1]))]
     begin = "".join(tokens).find(text)
-    if begin < 0:  # a character of several tokens is in none of them: where the server says that tokens begin
+    if parted := begin < 0:  # a character of several tokens is in none of them: where the server says that tokens begin
         starts, begin = _offsets(tokens, offsets), 0
         if not (_broken(tokens[0]) or text.startswith(tokens[0])):
             begin = len(tokens[0])  # a token that begins every text
     end = begin + len(text)
     n = sum(start < end for start in starts)
+    if parted:
+        _check_end(tokens[:n], tokens[n:])
     _check_place(tokens[:n], [start - begin for start in starts[:n]], text)
     return [(token, _log_prob(value)) for token, value in zip(tokens[:n], values[:n], strict=True)]
+
+
+def _check_end(own: Sequence[str], behind: Sequence[str]) -> None:
+    """Refuse tokens behind the text, of which one is generated, that may be of the text.
+
+    Where each part of a character counts as a character, as many tokens too few begin before the end.
+    """
+    part = own and _broken(own[-1]) and any(map(_broken, filter(None, behind)))
+    if part or len(behind) > 1:
+        raise RequestFailed(f"{NOT_FOUND}: {NOT_APART}", cause="unreadable")
 
 
 def _offsets(tokens: Sequence[str], offsets: Any) -> list[int]:
     """Where the server says that tokens begin, the first at 0."""
     if not isinstance(offsets, list) or len(offsets) != len(tokens) or any(type(one) is not int for one in offsets):
-        raise RequestFailed("the answer's tokens cannot be found in the text that was sent", cause="unreadable")
+        raise RequestFailed(NOT_FOUND, cause="unreadable")
     if offsets[0] != 0:
         raise RequestFailed(
             f"the answer's tokens begin at character {offsets[0]:,} of the text that was sent: the server cut it off",
@@ -197,7 +214,8 @@ def _check_place(tokens: Sequence[str], starts: Sequence[int], text: str) -> Non
     placed = [(token, start) for token, start in zip(tokens, starts, strict=True) if start >= 0 and not _broken(token)]
     whole = all(text.startswith(token, start) for token, start in placed)
     if not whole or (not _broken(tokens[-1]) and starts[-1] + len(tokens[-1]) != len(text)):
-        raise RequestFailed("the answer's tokens cannot be found in the text that was sent", cause="unreadable")
+        said = f"{NOT_FOUND}: {NOT_APART}" if any(map(_broken, tokens)) else NOT_FOUND
+        raise RequestFailed(said, cause="unreadable")
 
 
 def _broken(token: str) -> bool:
