@@ -331,6 +331,16 @@ def test_batch_without_an_id_is_found_behind_those_of_others_in_the_list(
         assert under_way(params) == {}
 
 
+def test_batch_without_an_id_is_found_by_its_file_where_the_server_forgets_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server() as server:
+        server.batch_names = False
+        params = killed_before_the_id(tmp_path, server, monkeypatch)
+        _, counts = run(params)
+        assert counts.answered == 2 and len(server.batches) == 31
+
+
 def test_batch_without_an_id_is_not_made_again_where_the_list_of_batches_does_not_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

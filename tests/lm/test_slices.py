@@ -239,6 +239,17 @@ def test_slice_that_lost_its_last_lines_says_so_where_it_is_entered(tmp_path: Pa
     assert "says 3 answers" in imported[-1]
 
 
+def test_slice_that_is_empty_says_so_before_its_answers_are_asked_for_again(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        slice_of(params).parent.mkdir(parents=True)
+        slice_of(params).write_bytes(b"")
+        counts, said = run(params)
+    assert counts.answered == 3 and any("is empty, so that no answer is taken from it" in line for line in said)
+    with Server() as server:
+        assert not any("is empty" in line for line in run(params)[1])
+
+
 @pytest.mark.parametrize("facts", FACTS)
 def test_ledger_of_version_0_1_with_a_malformed_batch_names_its_line(tmp_path: Path, facts: dict[str, Any]) -> None:
     file = tmp_path / "old.jsonl"

@@ -78,6 +78,8 @@ class Server:
         """In place of every batch."""
         self.batch_page, self.batch_more = 100, "said"
         """How many batches a page of the list has, and whether it says that others follow: said, unsaid, always."""
+        self.batch_names = True
+        """Batches keep their metadata."""
         self.no_batches = False
         """The server has no Batch endpoint (any more)."""
         self.lost_outputs = 0
@@ -398,7 +400,7 @@ class Server:
             batch = {
                 "id": f"batch-{len(self.batches) + 1}", "object": "batch", "endpoint": request["endpoint"],
                 "input_file_id": request["input_file_id"], "completion_window": "24h", "created_at": 1,
-                "status": "in_progress", "metadata": request.get("metadata"), "polls": 0,
+                "status": "in_progress", "metadata": request.get("metadata") if self.batch_names else None, "polls": 0,
                 "plan": self.batch_plan.pop(0) if self.batch_plan else "completed",
             }  # fmt: skip
             self.batches[batch["id"]] = batch

@@ -117,6 +117,7 @@ class BatchRun(Run):
             self._note(name, keys=names, at=datetime.now(UTC).isoformat(timespec="seconds"))
             upload = (f"{name}.jsonl", content, "application/jsonl")
             file = await self._call(partial(self._upload, upload))
+            self._note(name, file=file)
             self._note(name, id=await self._call(partial(self._make, name, file)))
             yield name
 
@@ -198,7 +199,7 @@ class BatchRun(Run):
             listed = self.server.endpoint.client.batches.with_raw_response.list
             return read_as(Batches, (await listed(limit=100, after=after or Omit())).content)
 
-        found = await named_batch(name, page)
+        found = await named_batch(name, self.batches[name].get("file"), page)
         return None if found is None else self._named(found)
 
     async def _retrieve(self, identity: str) -> Batch:

@@ -54,6 +54,7 @@ class Batch(BaseModel):
     status: str
     output_file_id: FileId = None
     error_file_id: FileId = None
+    input_file_id: FileId = None
     errors: Annotated[Errors | None, WrapValidator(_or_none)] = None
     metadata: Annotated[dict[str, Any] | None, WrapValidator(_or_none)] = None
     request_counts: Any = None
@@ -78,13 +79,16 @@ class Batches(BaseModel):
         """Those that can be read; others of the account may be odd."""
         return [batch for batch in self.data if batch is not None]
 
-    def named(self, name: str) -> str | None:
-        """The id of the batch that carries this name."""
-        return next((batch.id for batch in self.known if (batch.metadata or {}).get("markedness") == name), None)
+    def named(self, name: str, file: str | None) -> str | None:
+        """The id of the batch that carries this name, or was made of this file: some servers forget names."""
+        for batch in self.known:
+            if (batch.metadata or {}).get("markedness") == name or (file and batch.input_file_id == file):
+                return batch.id
+        return None
 
 
-async def named_batch(name: str, page: Callable[[str | None], Awaitable[Batches]]) -> str | None:
-    """The id of the batch that carries this name; None where the list, read to its end, has none.
+async def named_batch(name: str, file: str | None, page: Callable[[str | None], Awaitable[Batches]]) -> str | None:
+    """The id of the batch that carries this name or was made of this file; None where the whole list has none.
 
     ``page``: the page of the list after the batch with this id, or the first.
 
@@ -97,7 +101,7 @@ async def named_batch(name: str, page: Callable[[str | None], Awaitable[Batches]
     after, seen, unread, whole = None, set[str](), False, False
     for _ in range(MOST_PAGES):
         found = await page(after)
-        if identity := found.named(name):
+        if identity := found.named(name, file):
             return identity
         unread |= len(found.known) < len(found.data)
         new = {batch.id for batch in found.known} - seen

@@ -74,6 +74,8 @@ class BatchFacts(BaseModel):
     keys: list[Key] = Field(default_factory=list)
     id: Id | None = None
     """None until the endpoint has said it."""
+    file: Id | None = None
+    """Of its requests, which the batch names too."""
     at: str | None = Field(default=None, pattern=r"^[0-9T:.+Z-]{1,40}$")
     empty: bool | None = None
     """Whether it was found completed without a line for each of its requests; it is looked at once more."""
