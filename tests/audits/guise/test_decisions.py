@@ -58,11 +58,9 @@ def of_two_large_verbs(seed: int, group: str = "AAE", set_of: str = "own") -> Ve
     rng = np.random.default_rng([20261127, seed])
     verb = np.repeat(np.arange(12), [20, 20, *[2] * 10])
     names = np.array([f"{set_of} {one}" for one in verb], dtype=object)
-    sides = []
-    for _ in range(2):
-        rate = rng.beta(0.8, 3.2, 12)[verb]
-        sides.append(np.where(rng.random((len(verb), 9)) < rate[:, None], 1.0, -1.0))
-    return Verdicts("matched", [f"p{n}" for n in range(9)], *sides, set_of, group, "SAE", names, names)
+    rates = rng.beta(0.8, 3.2, (2, 12))[:, verb, None]
+    first, second = np.where(rng.random((2, len(verb), 9)) < rates, 1.0, -1.0)
+    return Verdicts("matched", [f"p{n}" for n in range(9)], first, second, set_of, group, "SAE", names, names)
 
 
 def test_decisions_on_texts_of_few_effective_verbs_are_not_found_for_want_of_an_error() -> None:
