@@ -21,7 +21,7 @@ from markedness.lm.collect import ask
 from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ServerModel
 from markedness.lm.corpus import content_order, read_corpus
 from markedness.lm.costs import BYTES_PER_TOKEN, BudgetTracker, cost, expected_tokens, price_of
-from markedness.lm.ledger import Ledger
+from markedness.lm.ledger import DIGEST, Ledger
 from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress, Report, tell
 from markedness.params import Params
@@ -275,6 +275,19 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> Fore
     if known < total:
         say(f"{audit} {model}: up to round {number}; prompts of later rounds, if any, depend on its answers")
     return Forecast(total, known, tokens_in, tokens_out, money, number, known < total)
+
+
+def needed(params: Params, model: str, ledger: Ledger) -> np.ndarray:
+    """Keys of what the params ask a model for, shape (n,), in no order; of later rounds, as far as the ledger tells."""
+    store, keys = Store(params.root), [np.empty(0, dtype=DIGEST)]
+    for audit in () if isinstance(params.model(model), CorpusModel) else params.audits:
+        asked = load_model(params, audit, model)
+        ledgers.recall(asked, ledger, partial(_complete, params, store, audit, asked, ledger, model), _silent)
+        for plan in plans(params, store, audit, asked, ledger, model):
+            keys.append(plan.keys)
+            if len(plan.missing):
+                break
+    return np.concatenate(keys)
 
 
 def _all_rows(asked: Rounds, served: Counter[tuple[str | None, str | None]], language: str) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -50,10 +51,11 @@ def prune(
     ] = False,
     params: ParamsFile = DEFAULT,
 ) -> None:
-    """Remove the answers that no slice under data/ledger uses, or those that are empty."""
+    """Remove the answers that no slice under data/ledger uses and params do not ask for, or those that are empty."""
     from markedness import ledgers
+    from markedness.generation import needed
     from markedness.params import load
 
     loaded = load(params)
     loaded.model(model)
-    ledgers.prune(loaded, model, yes, empty=empty)
+    ledgers.prune(loaded, model, yes, empty=empty, needed=partial(needed, loaded, model))

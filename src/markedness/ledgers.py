@@ -193,13 +193,22 @@ def _say_faults(faults: Sequence[str], where: str, say: Report) -> None:
         say(f"{where}: and {len(faults) - FAULTS_SHOWN:,} more lines cannot be read")
 
 
-def prune(params: Params, model: str, yes: bool, say: Report = tell, empty: bool = False) -> None:
-    """Remove the answers that no slice of the study uses; without ``yes`` only say how many.
+def prune(
+    params: Params,
+    model: str,
+    yes: bool,
+    say: Report = tell,
+    empty: bool = False,
+    needed: Callable[[Ledger], np.ndarray] = lambda ledger: np.empty(0, dtype=DIGEST),
+) -> None:
+    """Remove the answers that no slice of the study uses and its params do not ask for; without ``yes`` say how many.
 
     Parameters
     ----------
     empty
         Remove in their place those without a text: the next generate asks for them again.
+    needed
+        Keys of what the params ask for: what ``fill`` or a run that was stopped brought is in no slice yet.
     """
     store = Store(params.root)
     trees = {params.root, main_tree(params.root)}
@@ -213,15 +222,16 @@ def prune(params: Params, model: str, yes: bool, say: Report = tell, empty: bool
             say(f"{model}: {removed:,} answers without a text {done}")
             return
         used = [slices.keys(file) for tree in trees for file in _slices(Store(tree), model)]
-        keys = np.unique(np.concatenate(used)) if used else np.empty(0, dtype=DIGEST)
+        keys = np.unique(np.concatenate([*used, needed(ledger)]))
         if yes:
             say(f"{model}: {ledger.keep(keys):,} answers removed, {len(ledger):,} kept")
             return
         count = len(ledger)
         kept = int(ledger.find(keys).sum())
     say(
-        f"{model}: {count - kept:,} of {count:,} answers are in none of {len(used)} slices under data/ledger; other "
-        "branches and experiments may use them, and would pay for them again: run with --yes to remove them"
+        f"{model}: {count - kept:,} of {count:,} answers are in none of {len(used)} slices under data/ledger, and not "
+        f"what {params.path.name} asks for; other branches and experiments may use them, and would pay for them again: "
+        "run with --yes to remove them"
     )
 
 

@@ -186,8 +186,8 @@ def test_read_scored_a_character_of_several_tokens_is_placed_by_the_offsets() ->
 Place = Literal["true", "of parts", "of what is decoded"]
 
 
-def bytewise(text: str, place: Place) -> dict[str, Any]:
-    """An echoed text of two bytes a token at most, and one token that was generated; values tell tokens apart."""
+def bytewise(text: str, place: Place, generated: str | None = " x") -> dict[str, Any]:
+    """An echoed text of two bytes a token at most, and the token that was generated; values tell tokens apart."""
     code = text.encode()
     parts = [code[start : start + 2] for start in range(0, len(code), 2)]
     shown, before = [part.decode(errors="replace") for part in parts], [code[: 2 * n] for n in range(len(parts))]
@@ -196,21 +196,25 @@ def bytewise(text: str, place: Place) -> dict[str, Any]:
         "of parts": [sum(map(len, shown[:n])) for n in range(len(parts))],
         "of what is decoded": [len(one.decode(errors="replace")) for one in before],
     }[place]
+    more = [] if generated is None else [generated]
     logprobs = {
-        "tokens": [*shown, " x"], "token_logprobs": [None, *(-float(n) for n in range(1, len(parts) + 1))],
-        "text_offset": [*offsets, len(text)],
+        "tokens": shown + more, "token_logprobs": [None, *(-float(n) for n in range(1, len(shown + more)))],
+        "text_offset": offsets + [len(text) for _ in more],
     }  # fmt: skip
-    return {"text": text + " x", "logprobs": logprobs}
+    return {"text": text + "".join(more), "logprobs": logprobs}
 
 
+@pytest.mark.parametrize("generated", [" x", ".", "", None])
 @pytest.mark.parametrize("place", ["true", "of parts", "of what is decoded"])
-def test_read_scored_never_leaves_out_parts_of_a_character_at_the_end(place: Place) -> None:
+def test_read_scored_never_leaves_out_parts_of_a_character_at_the_end(place: Place, generated: str | None) -> None:
     # of "he went \U0001f602" three of five tokens were read where each part of the last character counts as one
     rng, read = random.Random(20261127), 0
     for _ in range(300):
-        text = "".join(rng.choice(["a", "b", " ", "\xdf", "\u65e5", "\U0001f602"]) for _ in range(rng.randint(2, 6)))
-        choice = bytewise(text, place) | {"index": 0}
-        n = len(choice["logprobs"]["tokens"]) - 2
+        text = "".join(
+            rng.choice(["a", "b", " ", ".", "\xdf", "\u65e5", "\U0001f602"]) for _ in range(rng.randint(2, 6))
+        )
+        choice = bytewise(text, place, generated) | {"index": 0}
+        n = len(text.encode()) // 2 + len(text.encode()) % 2 - 1
         try:
             made = read_scored({"choices": [choice]}, replace(WHOLE, completion=text), "echo", Redaction())
         except RequestFailed as failed:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -618,6 +620,20 @@ def test_ledger_status_and_prune_say_what_is_there_and_remove_what_no_slice_uses
         assert "1 answers removed, 3 kept" in said[1]
         counts, _ = run(params)
         assert counts.from_ledger == 3
+
+
+def test_prune_keeps_what_the_params_ask_for_and_no_slice_has_yet(tmp_path: Path) -> None:
+    with Server() as server:
+        run(toy_study.study(tmp_path, server.url, [*TEXTS, "no longer asked"]))
+        params = dataclasses.replace(toy_study.study(tmp_path, server.url, TEXTS), audits=("toy",))
+        slice_of(params).unlink()  # as after fill, or a run that was killed
+        said: list[str] = []
+        for yes in (False, True):
+            ledgers.prune(params, "toy", yes, said.append, needed=partial(generation.needed, params, "toy"))
+        assert "1 of 4 answers are in none of 0 slices" in said[0] and "not what params.yaml asks for" in said[0]
+        assert "1 answers removed, 3 kept" in said[1]
+        counts, _ = run(params)
+    assert counts.from_ledger == 3
 
 
 DAMAGES: dict[str, Any] = {

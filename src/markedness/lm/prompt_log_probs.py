@@ -182,18 +182,19 @@ def _echoed(choice: dict[str, Any], text: str) -> list[Token] | None:
     end = begin + len(text)
     n = sum(start < end for start in starts)
     if parted:
-        _check_end(tokens[:n], tokens[n:])
+        _check_end(tokens[:n], tokens[n:], text)
     _check_place(tokens[:n], [start - begin for start in starts[:n]], text)
     return [(token, _log_prob(value)) for token, value in zip(tokens[:n], values[:n], strict=True)]
 
 
-def _check_end(own: Sequence[str], behind: Sequence[str]) -> None:
+def _check_end(own: Sequence[str], behind: Sequence[str], text: str) -> None:
     """Refuse tokens behind the text, of which one is generated, that may be of the text.
 
     Where each part of a character counts as a character, as many tokens too few begin before the end.
     """
-    part = own and _broken(own[-1]) and any(map(_broken, filter(None, behind)))
-    if part or len(behind) > 1:
+    broken = bool(own) and _broken(own[-1])
+    of_text = [token for token in filter(None, behind) if text.endswith(token) or (broken and _broken(token))]
+    if of_text or len(behind) > 1:
         raise RequestFailed(f"{NOT_FOUND}: {NOT_APART}", cause="unreadable")
 
 
