@@ -200,6 +200,17 @@ def test_get_of_a_file_that_is_not_there_is_asked_for_once(tmp_path: Path, at_on
     assert "(HTTP 404); put the file there yourself" in str(error)
 
 
+def test_get_of_a_file_address_is_refused_and_the_others_are_fetched(tmp_path: Path, server: str) -> None:
+    (tmp_path / "here.csv").write_bytes(CONTENT)
+    local, right = (
+        pin(tmp_path, "a.csv", (tmp_path / "here.csv").as_uri()),
+        pin(tmp_path, "b.csv", f"{server}/right.csv"),
+    )
+    (error,) = corpora.get(tmp_path, say=lambda _: None)
+    assert "neither an http nor an https address" in str(error)
+    assert right.exists() and not local.exists()
+
+
 def test_get_where_one_folder_cannot_be_written_fetches_the_others(tmp_path: Path, server: str) -> None:
     path = pin(tmp_path, "a.csv", f"{server}/right.csv")
     right = pin(tmp_path, "b.csv", f"{server}/right.csv")

@@ -184,6 +184,8 @@ def _chunks(url: str, size: int) -> Iterator[bytes]:
     received = 0
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:
+            if not isinstance(response, http.client.HTTPResponse):
+                raise _BrokenError("it is neither an http nor an https address", False)
             expected = 0 if response.chunked else size if response.length is None else response.length
             while chunk := response.read(_CHUNK):
                 received += len(chunk)
