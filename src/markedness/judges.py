@@ -6,6 +6,8 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from markedness import audits, ledgers
 from markedness.lm import served_by
 from markedness.lm.backends import Setting, backend
@@ -13,7 +15,7 @@ from markedness.lm.base import Draw, LanguageModel
 from markedness.lm.collect import ask
 from markedness.lm.config import OpenAIModel, RetryPolicy, ScriptedModel, TransformersModel
 from markedness.lm.costs import BudgetTracker, cost, expected_tokens, price_of
-from markedness.lm.ledger import Ledger
+from markedness.lm.ledger import DIGEST, Ledger
 from markedness.lm.moderation import ModerationServer, read_score
 from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress, tell
@@ -186,17 +188,14 @@ def forecast(params: Params, audit: str, model: str, whole: bool, say: Callable[
         Whether the responses that are there are of all that generate asks; else only a bound is known.
     """
     spec, store = audits.spec(audit), Store(params.root)
-    if (questions := spec.questions) is None:
-        return
     there = whole and store.table_path("responses", audit, model).exists()
-    responses = store.read_table("responses", audit, model) if there else None
-    stimuli = store.stimuli(audit, params.language(audit))
-    asked = questions(responses, params.stage(audit, "featurize"), stimuli)
+    asked = _questions(params, audit, model, there)
     if not asked:
         return
-    if responses is None:
+    if not there:
         source, most = params.model(model).source(audit), None
         if source is None and spec.most_answers is not None:
+            stimuli = store.stimuli(audit, params.language(audit))
             most = spec.most_answers(params.stage(audit, "generate", model), stimuli)
         bound = "one for each different answer" if most is None else f"at most {most:,}"
         for one in asked:
@@ -207,16 +206,44 @@ def forecast(params: Params, audit: str, model: str, whole: bool, say: Callable[
             say(f"{audit} {model}: {_forecast_of(params, audit, one, ledger, say)}")
 
 
-def _forecast_of(params: Params, audit: str, asked: Questions, ledger: Ledger, say: Callable[[str], None]) -> str:
-    """Requests of one service or judge, tokens and cost."""
-    prompts, money = _different(asked.prompts), "not known, as the service has no price"
+def needed(params: Params, model: str, ledger: Ledger) -> np.ndarray:
+    """Keys of what featurize asks about the responses that are there, shape (n,), in no order."""
+    keys = [np.empty(0, dtype=DIGEST)]
+    for audit in params.audits:
+        if Store(params.root).table_path("responses", audit, model).exists():
+            asked = _questions(params, audit, model, there=True)
+            keys += [_plan(params, audit, one, ledger, lambda _: None)[0].keys for one in asked]
+    return np.concatenate(keys)
+
+
+def _questions(params: Params, audit: str, model: str, there: bool) -> Sequence[Questions]:
+    """What featurize asks of services and judges; ``there``: whether the responses are, else without their prompts."""
+    spec, store = audits.spec(audit), Store(params.root)
+    if spec.questions is None:
+        return ()
+    responses = store.read_table("responses", audit, model) if there else None
+    stimuli = store.stimuli(audit, params.language(audit))
+    return spec.questions(responses, params.stage(audit, "featurize"), stimuli)
+
+
+def _plan(
+    params: Params, audit: str, asked: Questions, ledger: Ledger, say: Callable[[str], None]
+) -> tuple[Plan, LanguageModel]:
+    """What one service or judge is asked, and who that is."""
+    prompts = _different(asked.prompts)
     if isinstance(asked.who, ScoringService):
-        plan = Plan(ModerationServer(asked.who, f"{audit}.featurize.toxicity"), prompts, ledger)
-        tokens = ""
+        server: LanguageModel = ModerationServer(asked.who, f"{audit}.featurize.toxicity")
     else:
         server = _opened(params, audit, asked.who)
         ledgers.recall(server, ledger, lambda: not len(Plan(server, prompts, ledger).missing), say)
-        plan = Plan(server, prompts, ledger)
+    return Plan(server, prompts, ledger), server
+
+
+def _forecast_of(params: Params, audit: str, asked: Questions, ledger: Ledger, say: Callable[[str], None]) -> str:
+    """Requests of one service or judge, tokens and cost."""
+    plan, server = _plan(params, audit, asked, ledger, say)
+    money, tokens = "not known, as the service has no price", ""
+    if not isinstance(asked.who, ScoringService):
         costs = [expected_tokens(plan.prompt(int(one)), server.sends_candidates) for one in plan.missing]
         tokens_in, tokens_out = sum(one for one, _ in costs), sum(one for _, one in costs)
         price = price_of(params.model(asked.who), asked.who, params.prices)

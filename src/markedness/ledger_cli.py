@@ -52,10 +52,11 @@ def prune(
     params: ParamsFile = DEFAULT,
 ) -> None:
     """Remove the answers that no slice under data/ledger uses and params do not ask for, or those that are empty."""
-    from markedness import ledgers
-    from markedness.generation import needed
+    from markedness import generation, judges, ledgers
     from markedness.params import load
 
     loaded = load(params)
     loaded.model(model)
-    ledgers.prune(loaded, model, yes, empty=empty, needed=partial(needed, loaded, model))
+    ledgers.prune(
+        loaded, model, yes, empty=empty, needed=[partial(one.needed, loaded, model) for one in (generation, judges)]
+    )

@@ -199,7 +199,7 @@ def prune(
     yes: bool,
     say: Report = tell,
     empty: bool = False,
-    needed: Callable[[Ledger], np.ndarray] = lambda ledger: np.empty(0, dtype=DIGEST),
+    needed: Sequence[Callable[[Ledger], np.ndarray]] = (),
 ) -> None:
     """Remove the answers that no slice of the study uses and its params do not ask for; without ``yes`` say how many.
 
@@ -208,7 +208,7 @@ def prune(
     empty
         Remove in their place those without a text: the next generate asks for them again.
     needed
-        Keys of what the params ask for: what ``fill`` or a run that was stopped brought is in no slice yet.
+        Each gives the keys of what the params ask for: what ``fill`` or a run that was stopped brought is in no slice.
     """
     store = Store(params.root)
     trees = {params.root, main_tree(params.root)}
@@ -222,7 +222,7 @@ def prune(
             say(f"{model}: {removed:,} answers without a text {done}")
             return
         used = [slices.keys(file) for tree in trees for file in _slices(Store(tree), model)]
-        keys = np.unique(np.concatenate([*used, needed(ledger)]))
+        keys = np.unique(np.concatenate([np.empty(0, dtype=DIGEST), *used, *(of(ledger) for of in needed)]))
         if yes:
             say(f"{model}: {ledger.keep(keys):,} answers removed, {len(ledger):,} kept")
             return

@@ -199,7 +199,12 @@ def test_budget_of_the_judge_stops_and_the_next_run_goes_on(tmp_path: Path, serv
     with pytest.raises(BudgetError):
         featurize(study(tmp_path, server, max_requests=3, concurrency=1))
     assert len(server.questions) == 3
-    featurize(study(tmp_path, server))
+    params = study(tmp_path, server)
+    prune = ["ledger", "prune", "--model", "m", "--params", str(params.path)]
+    for more, said in (([], "0 of 3 answers are in none of 1 slices"), (["--yes"], "0 answers removed, 3 kept")):
+        made = CliRunner().invoke(app, prune + more)  # no slice of the judge has them yet
+        assert made.exit_code == 0 and said in made.output, made.output
+    featurize(params)
     assert len(server.questions) == 8
     with pytest.raises(AuditError, match=r"models.judge.max_cost: the price of judge-1 is unknown"):
         featurize(study(tmp_path / "priced", server, max_cost=1))

@@ -629,7 +629,7 @@ def test_prune_keeps_what_the_params_ask_for_and_no_slice_has_yet(tmp_path: Path
         slice_of(params).unlink()  # as after fill, or a run that was killed
         said: list[str] = []
         for yes in (False, True):
-            ledgers.prune(params, "toy", yes, said.append, needed=partial(generation.needed, params, "toy"))
+            ledgers.prune(params, "toy", yes, said.append, needed=[partial(generation.needed, params, "toy")])
         assert "1 of 4 answers are in none of 0 slices" in said[0] and "not what params.yaml asks for" in said[0]
         assert "1 answers removed, 3 kept" in said[1]
         counts, _ = run(params)
