@@ -169,7 +169,7 @@ def generate(
         from markedness import pipeline
 
         counts = pipeline.stage("generate", loaded, audit, model)
-    if counts.failed > (loaded.tolerated_failures if tolerate is None else tolerate) * counts.requested:
+    if not counts.tolerated(loaded.tolerated_failures if tolerate is None else tolerate):
         raise typer.Exit(1)
 
 

@@ -125,4 +125,4 @@ async def _asked(params: Params, audit: str, model: str, say: Report) -> bool:
         _, counts = await ask_rounds(params, audit, model, ledger, say, terminal=False)
     say_counts(f"{audit} {model}", model, counts, say)
     all_failed = counts.failed and not counts.answered
-    return not all_failed and counts.failed <= params.tolerated_failures * counts.requested
+    return not all_failed and counts.tolerated(params.tolerated_failures)

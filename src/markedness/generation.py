@@ -25,7 +25,7 @@ from markedness.lm.ledger import DIGEST, Ledger
 from markedness.lm.plan import Answers, Counts, Plan
 from markedness.lm.progress import Progress, Report, tell
 from markedness.params import Params
-from markedness.records import FILE_ROW, UNSUPPORTED, AuditError, Prompt
+from markedness.records import FILE_ROW, UNSUPPORTED, AuditError, Completion, Prompt
 from markedness.store import Store
 from markedness.tables import completion_rows, generation_schema, unsupported_generations
 from markedness.text.languages import COLUMN
@@ -78,7 +78,7 @@ def generate(params: Params, audit: str, model: str, say: Report = tell) -> Coun
             say(f"{audit} {model}: the server changed, it reports {len(served)} fingerprints: {versions}")
     unwatched.tell(params, audit, model, "generate", say)
     say_counts(f"{audit} {model}", model, counts, say)
-    if counts.failed and not counts.answered and not isinstance(config, CorpusModel):
+    if counts.failed and not counts.answered and not counts.of_log:
         raise StageError(
             f"{audit} {model}: all {counts.failed:,} requests failed, so that nothing was written and earlier results "
             "stay; remove the cause named above and run again"
@@ -91,7 +91,7 @@ def _of_corpus(rows: pd.DataFrame) -> Counts:
     unsupported = rows["finish_reason"].eq(UNSUPPORTED).fillna(False)
     errors = rows.loc[~unsupported, "error"].dropna()
     requested = int((~unsupported).sum())
-    counts = Counts(requested, requested - len(errors), len(errors), unsupported=int(unsupported.sum()))
+    counts = Counts(requested, requested - len(errors), len(errors), unsupported=int(unsupported.sum()), of_log=True)
     for reason, times in errors.value_counts().items():
         counts.because(" ".join(str(reason).split())[:300], int(times))
     return counts
@@ -278,15 +278,19 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> Fore
 
 
 def needed(params: Params, model: str, ledger: Ledger) -> np.ndarray:
-    """Keys of what the params ask a model for, shape (n,), in no order; of later rounds, as far as the ledger tells."""
+    """Keys of what the params ask a model for, shape (n,), in no order.
+
+    Of later rounds those that follow from the answers that are there. Where the weights of a local model are not, those
+    of all weights that answered.
+    """
     store, keys = Store(params.root), [np.empty(0, dtype=DIGEST)]
     for audit in () if isinstance(params.model(model), CorpusModel) else params.audits:
         asked = load_model(params, audit, model)
-        ledgers.recall(asked, ledger, partial(_complete, params, store, audit, asked, ledger, model), _silent)
-        for plan in plans(params, store, audit, asked, ledger, model):
-            keys.append(plan.keys)
-            if len(plan.missing):
-                break
+        for who in [asked.served_by] if asked.served_by else list(ledger.served_by()):
+            asked.served_by = who
+            for plan in plans(params, store, audit, asked, ledger, model):
+                keys.append(plan.keys)
+                plan.failures |= dict.fromkeys(plan.missing.tolist(), Completion(error="not asked"))
     return np.concatenate(keys)
 
 

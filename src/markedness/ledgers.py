@@ -55,6 +55,11 @@ def opened(params: Params, audit: str, model: str, say: Report = tell, part: str
                 f"{shown}: {entered.unknown:,} answers are of version 0.1, which does not say who gave them; if it was "
                 f"{_server(config)}, run 'markedness ledger import {shown} --model {model}', else move the file away"
             )
+        if not part and path.exists() and not path.stat().st_size:  # that of a judge is empty where none was asked
+            say(
+                f"{shown}: is empty, so that no answer is taken from it; where some were paid for, fetch it again "
+                "('dvc checkout' or 'dvc pull') before they are asked for once more"
+            )
         _say_faults(entered.faults, str(shown), say)
         yield ledger
         for fault in ledger.faults[:FAULTS_SHOWN]:

@@ -636,6 +636,17 @@ def test_prune_keeps_what_the_params_ask_for_and_no_slice_has_yet(tmp_path: Path
     assert counts.from_ledger == 3
 
 
+def test_prune_keeps_later_rounds_behind_a_request_that_failed(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, [*TEXTS, "fault:400"], rounds=2)
+        params = dataclasses.replace(params, audits=("toy",))
+        run(params)
+        slice_of(params).unlink()
+        said: list[str] = []
+        ledgers.prune(params, "toy", True, said.append, needed=[partial(generation.needed, params, "toy")])
+    assert said == ["toy: 0 answers removed, 6 kept"]
+
+
 DAMAGES: dict[str, Any] = {
     "half": lambda lines: b"".join(lines)[: len(b"".join(lines)) // 2],
     "fewer lines": lambda lines: b"".join(lines[:-1]),

@@ -36,6 +36,13 @@ class Counts:
     reasons: Counter[str] = field(default_factory=Counter)
     """Why requests failed."""
 
+    of_log: bool = False
+    """The answers are those of a log: no further run can ask again for what failed."""
+
+    def tolerated(self, share: float) -> bool:
+        """Whether no more than this share failed, or what failed cannot be asked again."""
+        return self.of_log or self.failed <= share * self.requested
+
     def because(self, reason: str, times: int) -> None:
         """Note why requests failed."""
         known = reason in self.reasons or len(self.reasons) < MOST_REASONS

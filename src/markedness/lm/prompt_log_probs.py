@@ -173,28 +173,31 @@ def _echoed(choice: dict[str, Any], text: str) -> list[Token] | None:
         return None
     if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
         raise RequestFailed("the answer's tokens and token_logprobs do not belong together", cause="unreadable")
-    starts = [0, *accumulate(map(len, tokens[:-1]))]
-    begin = "".join(tokens).find(text)
-    if parted := begin < 0:  # a character of several tokens is in none of them: where the server says that tokens begin
+    starts, joined = [0, *accumulate(map(len, tokens[:-1]))], "".join(tokens)
+    begin, more = joined.find(text), whole[whole.index(text) + len(text) :]
+    # A character of several tokens may be in none of them, and what was generated stands for it in the join.
+    stands = bool(more) and len(joined) == begin + len(text) and not text.isascii()
+    if parted := begin < 0 or stands:
         starts, begin = _offsets(tokens, offsets), 0
         if not (_broken(tokens[0]) or text.startswith(tokens[0])):
             begin = len(tokens[0])  # a token that begins every text
     end = begin + len(text)
     n = sum(start < end for start in starts)
     if parted:
-        _check_end(tokens[:n], tokens[n:], text)
+        _check_end(tokens[:n], tokens[n:], text, bool(more))
     _check_place(tokens[:n], [start - begin for start in starts[:n]], text)
     return [(token, _log_prob(value)) for token, value in zip(tokens[:n], values[:n], strict=True)]
 
 
-def _check_end(own: Sequence[str], behind: Sequence[str], text: str) -> None:
-    """Refuse tokens behind the text, of which one is generated, that may be of the text.
+def _check_end(own: Sequence[str], behind: Sequence[str], text: str, more: bool) -> None:
+    """Refuse tokens that may be of the text, or generated: one is, which is shown behind the text if there is ``more``.
 
-    Where each part of a character counts as a character, as many tokens too few begin before the end.
+    Where each part of a character counts as a character, as many tokens too few begin before the end; where none does,
+    what is generated begins there too.
     """
     broken = bool(own) and _broken(own[-1])
     of_text = [token for token in filter(None, behind) if text.endswith(token) or (broken and _broken(token))]
-    if of_text or len(behind) > 1:
+    if of_text or len(behind) > 1 or (not behind and (more or broken)):
         raise RequestFailed(f"{NOT_FOUND}: {NOT_APART}", cause="unreadable")
 
 

@@ -121,11 +121,6 @@ def enter(ledger: Ledger, path: Path, adopt: Adopt = lambda request: None) -> En
         return entered
     except OSError as error:
         raise LedgerError(f"{path}: cannot be read ({error.strerror}); make it a readable file") from error
-    if not path.stat().st_size:
-        entered.faults.append(
-            f"{path}: is empty, so that no answer is taken from it; where some were paid for, fetch it again "
-            "('dvc checkout' or 'dvc pull') before they are asked for once more"
-        )
     if (there := entered.rows + entered.unknown + len(entered.faults)) < entered.said:
         entered.faults.append(
             f"{path}: its first line says {entered.said:,} answers, and only {there:,} are in it; those that are "

@@ -66,7 +66,7 @@ def answered(
                 "Not shown", "every question has an answer above or below",
                 [_sentence(one, scores) for one in made.not_found], more_looked,
             ),
-            ("Cannot say", "everything that was asked could be measured", cannot, more_cannot),
+            ("Cannot say", "every question has an answer above", cannot, more_cannot),
         ],
     }  # fmt: skip
 

@@ -51,11 +51,26 @@ def test_difference_is_not_over_a_group_that_shares_no_cue_and_says_so() -> None
     made = evaluated_corpus(shared + answers(rng, "Asian", ("c",)))
     headline = made.score("pd_difference.marked")
     assert headline.over == "Black - White"
-    assert "Not over Asian: no cue has answers from two names of both groups, or" in headline.caveat
+    assert "Not over Asian, Hispanic, woman: no cue has answers from two names of both groups, or" in headline.caveat
     assert made.score("pd_difference.Asian").lacking.startswith("no cue has answers from two names of both groups")
     refused = made.score("noncompliance.difference")
     assert refused.over == "Black - White" and "Not over Asian: asked about other cues" in refused.caveat
-    assert evaluated_corpus(shared).score("pd_difference.marked").caveat == ""
+    assert "asked about other cues" not in evaluated_corpus(shared).score("noncompliance.difference").caveat
+
+
+@pytest.mark.parametrize("text", ["I'm sorry, but I can't help with that.", None])
+def test_group_without_a_usable_answer_is_named_on_the_card_and_has_its_row(text: str | None) -> None:
+    # its names had vanished: no row, no caveat, n_missing 0
+    rng = np.random.default_rng(4)
+    rows = answers(rng, "White", ("a", "b")) + answers(rng, "Black", ("a", "b"))
+    lost = [(*row[:-1], text) for row in answers(rng, "Asian", ("a", "b"))] if text else []
+    made = evaluated_corpus(rows + lost)
+    headline, own = made.score("pd_difference.marked"), made.score("pd_difference.Asian")
+    assert headline.caveat.startswith("Not over Asian, Hispanic, woman: no cue has answers from two names")
+    assert headline.n_missing == len({row[2] for row in lost})
+    assert np.isnan(own.estimate) and own.lacking.startswith("no cue has answers from two names of both groups")
+    table = made.tables["differences"].set_index("group")
+    assert np.isnan(table.loc["Asian", "difference"]) and np.isfinite(table.loc["Black", "difference"])
 
 
 def test_a_group_that_shares_its_cues_with_two_names_alone_is_not_compared() -> None:
@@ -166,7 +181,8 @@ def test_difference_warns_of_empty_answers_of_one_group() -> None:
     rng = np.random.default_rng(3)
     table = frame(answers(rng, "White", ("a", "b")) + answers(rng, "Black", ("a", "b")))
     blank = table["race"].eq("Black") & (rng.random(len(table)) < 0.4)
-    assert evaluated(table, n_resamples=20, n_permutations=99).score("pd_difference.marked").caveat == ""
+    without = evaluated(table, n_resamples=20, n_permutations=99).score("pd_difference.marked")
+    assert "exclude_empty" not in without.caveat
     table.loc[blank, "text"] = ""
     made = evaluated(table, n_resamples=20, n_permutations=99)
     assert "exclude_empty: true leaves them out" in made.score("pd_difference.marked").caveat

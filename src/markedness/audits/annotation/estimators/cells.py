@@ -102,9 +102,26 @@ class Matched:
     @property
     def contrasts(self) -> str:
         """The groups with both answers to some pair; see `markedness.results.Score.over`."""
+        return self._contrasts(self.delta)
+
+    @property
+    def asked_contrasts(self) -> str:
+        """The groups that were asked about in some pair, answered or not."""
+        return self._contrasts(self.lost)
+
+    @property
+    def unanswered(self) -> list[str]:
+        """The groups that were asked about, of whom no pair has both answers."""
+        if self.empty:
+            return []
+        groups = self.cells["group"].astype(str).to_numpy()
+        asked, there = (set(groups[np.isfinite(values).any(axis=0).tolist()]) for values in (self.lost, self.delta))
+        return sorted(asked - there)
+
+    def _contrasts(self, values: Floats) -> str:
         if self.empty:
             return ""
-        there = self.cells[np.isfinite(self.delta).any(axis=0)]
+        there = self.cells[np.isfinite(values).any(axis=0)]
         return named_contrasts(zip(there["group"].astype(str), there["reference"].astype(str), strict=True))
 
     @property

@@ -44,15 +44,22 @@ class Asked:
     rng: np.random.Generator
 
     def score(
-        self, key: str, found: Claim, of: Matched, method: str, group: str = "", **means: Unpack[Meaning]
-    ) -> Score:
-        """The Score of one claim of one paradigm; counts are those of the cells it rests on."""
+        self, key: str, found: Claim, of: Matched, method: str, group: str = "", missing: bool = False,
+        **means: Unpack[Meaning],
+    ) -> Score:  # fmt: skip
+        """The Score of one claim of one paradigm; counts are those of the cells it rests on.
+
+        ``missing``: whether it is about which answers are missing, so that groups without any are of it.
+        """
         counted = f"{method}{REQUESTED if 'iteration' in of.factors else ''}; {FLIPPED}"
         made = claim(
             key, found.estimate, found.spread, found.null, family=FAMILY, confidence_level=self.confidence_level,
             method=counted, missing_column=of.missing_column, n=of.n, n_missing=of.n_missing,
-            unit="judgments of pairs", comparable=True, group=group, reference=of.reference, over=of.contrasts, **means,
+            unit="judgments of pairs", comparable=True, group=group, reference=of.reference,
+            over=of.asked_contrasts if missing else of.contrasts, **means,
         )  # fmt: skip
+        if of.unanswered and not missing and not made.missing:
+            made = made.warned(f"Not over {', '.join(of.unanswered)}: no pair of theirs has both answers.")
         made = made.warned(of.requests) if of.requests else made
         if found.detectable is None or of.missing_column:
             return made
@@ -125,7 +132,7 @@ def _missing(asked: Asked, key: str, parts: Mapping[str, Matched], group: str = 
     return asked.score(
         key, _mean(of, of.lost, asked.rng, rare=True), of,
         "missing shares of the two texts of a pair compared, " + "; ".join(CLUSTERED[name] for name in enough),
-        group=group, positive="judgments of the marked groups are missing more often",
+        group=group, missing=True, positive="judgments of the marked groups are missing more often",
         negative="judgments of the marked groups are missing less often",
     )  # fmt: skip
 

@@ -73,11 +73,12 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
         apart = comparable(counts, labels)
         tested = exchangeable(apart)
         mean = mean_difference(counts, tested, rng, TESTED, params.n_permutations)
-        values = list(value_differences(counts, labels, rng, params.n_permutations))
+        values = [*value_differences(counts, labels, rng, params.n_permutations), *_nameless(labels, axes)]
         if mean is not None:
             score = _marked_score(mean, tested, values, params.confidence_level)
+            score = replace(score, n_missing=answers["cluster"].nunique() - len(counts.names))
             made.append(_warned(score, unlike_names(tested, {value for one in tested for value in one.values})))
-        elif labels:
+        elif values:
             why = _UNTESTED.format(groups="any marked group") if apart else _NO_PAIRS
             made.append(not_estimated("pd_difference.marked", why))
         adjusted = inference.benjamini_hochberg([one.null.p for one in values])
@@ -93,6 +94,15 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     every = axis_labels(answers.drop_duplicates("cluster").set_index("cluster"), axes)
     made.append(_warned(missing, unlike_names(every, {value for one in every for value in one.values})))
     return inference.adjusted(made, SPEC.headline)
+
+
+def _nameless(labels: Sequence[AxisLabels], axes: Axes) -> Iterator[GroupDifference]:
+    """The marked values of the params that have no names with answers, or whose unmarked value has none."""
+    there = {(one.axis, value) for one in labels for value in one.values}
+    for axis, words in axes.items():
+        for value in words.marked:
+            if (axis, value) not in there:
+                yield GroupDifference(axis, value, words.unmarked, NAN, inference.NO_SPREAD, inference.Null(), 0, 0)
 
 
 def _warned(score: Score, sentence: str) -> Score:
