@@ -90,6 +90,19 @@ def test_missing_answers_that_differ_by_group_are_found() -> None:
     assert "says yes to 100%" in gap.caveat and not found.caveat, "what disqualifies a score stands at it"
 
 
+def test_group_that_is_never_answered_is_of_what_is_missing_and_named_at_the_gaps() -> None:
+    # it was not among those that missing.difference is over, and two models were "not about the same groups"
+    def refuses(prompt: Prompt, rng: np.random.Generator) -> Completion:
+        told = [i for i, item in enumerate(texts_of_prompt(prompt.columns), 1) if item["group"] != "Arab"]
+        return Completion(text="\n".join(f'{{"i": {i}, "y": {i % 2}}}' for i in told), finish_reason="stop")
+
+    params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=60), dialect=DIALECT)
+    made = evaluate.evaluate(tabled(ask(params, refuses)), PARAMS, np.random.default_rng(1))
+    assert "Arab - White" in made.score("missing.difference").over and "Arab" not in made.score("gap.positive").over
+    assert "Not over Arab: no pair of theirs has both answers." in made.score("gap.positive").caveat
+    assert "Not over" not in made.score("missing.difference").caveat
+
+
 def test_one_paradigm_alone_and_a_single_pair_leave_nan_not_zero() -> None:
     features = tabled(stored(group=["Black", "White"], pair=["1", "1"], y=["1", "0"]))
     made = evaluate.evaluate(features, PARAMS, np.random.default_rng(1))
