@@ -76,7 +76,8 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
         values = [*value_differences(counts, labels, rng, params.n_permutations), *_nameless(labels, axes)]
         if mean is not None:
             score = _marked_score(mean, tested, values, params.confidence_level)
-            score = replace(score, n_missing=answers["cluster"].nunique() - len(counts.names))
+            asked = answers.loc[answers["kind"].eq("expression"), "cluster"].nunique()
+            score = replace(score, n_missing=asked - len(counts.names))
             made.append(_warned(score, unlike_names(tested, {value for one in tested for value in one.values})))
         elif values:
             why = _UNTESTED.format(groups="any marked group") if apart else _NO_PAIRS
