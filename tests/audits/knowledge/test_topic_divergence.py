@@ -157,3 +157,12 @@ def test_triples_of_one_subject_change_no_other_subject() -> None:
         found = topic_scores([one], Crawls(crawls, True, 0.95), np.random.default_rng(0))
         made.append(next(score for score in found if score.group == "Beta"))
     assert len({(score.estimate, score.ci_low, score.ci_high, score.n) for score in made}) == 1
+
+
+def test_divergence_names_the_subjects_without_topics() -> None:
+    made = unequal(1, (12, 12, 0), 0.0)
+    for item in ("marked", "trade"):
+        score = made[f"topic_divergence.{item}"]
+        assert score.over == "Beta - Alpha"
+        assert score.caveat == "Not over Gamma: the data have no topics of them or of what they are compared with."
+    assert unequal(1, (12, 12, 12), 0.0)["topic_divergence.marked"].caveat == ""

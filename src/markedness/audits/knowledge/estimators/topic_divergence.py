@@ -163,10 +163,12 @@ def topic_scores(classes: Sequence[SubjectClass], crawls: Crawls, rng: np.random
     counted = [(one, one.topic_counts) for one in classes if one.topic_counts is not None]
     topics = [(one, counts, _Topics(one, counts)) for one, counts in counted]
     topics = [(one, counts, found) for one, counts, found in topics if found.marked and found.there[0].any()]
-    found = [_score(CLAIM.all_classes, [of_class for *_, of_class in topics], crawls, rng, FAMILY, **CLAIM.means())]
+    whole = _score(CLAIM.all_classes, [of_class for *_, of_class in topics], crawls, rng, FAMILY, **CLAIM.means())
+    found = [_named(whole, [one for one, _ in counted], topics)]
     n_subjects = sum(len(of_class.marked) for *_, of_class in topics)
     for one, counts, of_class in topics:
-        found.append(_score(one.key, [of_class], crawls, rng, len(topics), reference=one.reference, **CLAIM.means()))
+        made = _score(one.key, [of_class], crawls, rng, len(topics), reference=one.reference, **CLAIM.means())
+        found.append(_named(made, [one], topics))
         for place in of_class.marked:
             subject, reference = one.subjects[place], one.reference
             found.append(
@@ -176,6 +178,19 @@ def topic_scores(classes: Sequence[SubjectClass], crawls: Crawls, rng: np.random
                 )
             )  # fmt: skip
     return found
+
+
+def _named(
+    score: Score, classes: Sequence[SubjectClass], topics: Sequence[tuple[SubjectClass, Floats, _Topics]]
+) -> Score:
+    """With a caveat that names the marked subjects that have no topics, or whose reference has none."""
+    there = {(one.key, place) for one, _, of_class in topics for place in of_class.marked}
+    left = [one.subjects[place] for one in classes for place in one.marked if (one.key, place) not in there]
+    if not left or score.missing:
+        return score
+    return score.warned(
+        f"Not over {', '.join(left)}: the data have no topics of them or of what they are compared with."
+    )
 
 
 def _score(
