@@ -92,6 +92,22 @@ def test_similarity_that_is_not_measured_says_why(monkeypatch: pytest.MonkeyPatc
     )
 
 
+def test_group_of_one_text_again_and_again_is_named_where_nothing_is_measured_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # similarity and classifiers are of Asian and White alone; they were said to be over Black too
+    rng = np.random.default_rng(6)
+    rows = [(race, "man", "lamp river lamp" if race == "Black" else said(rng)) for race in RACES for _ in range(20)]
+    monkeypatch.setattr(featurize, "embed", lambda texts, *_: np.eye(4)[[len(text) % 4 for text in texts]])
+    found = scored(generations(rows), featurize.Params(svm=SvmParams(enabled=True)))
+    similarity, svm = found["similarity.difference"], found["svm.balanced_accuracy"]
+    assert np.isfinite(similarity.estimate) and np.isfinite(svm.estimate)
+    assert (similarity.over, svm.over) == ("Asian - White", "Asian - White")
+    assert "Not over Black: no prompt has two different texts of them" in similarity.caveat
+    assert "Not over Black: they, or what they are compared with, have no classifier." in svm.caveat
+
+
+RACES = ("White", "Black", "Asian")
 GROUPS = [(race, gender) for race in ("White", "Black", "Asian") for gender in ("man", "woman")]
 
 

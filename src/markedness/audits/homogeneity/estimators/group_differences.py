@@ -273,8 +273,8 @@ def _by_person(moved: Floats, of_unit: NDArray[np.object_], persons: NDArray[np.
 
 
 def _spread(counts: PairCounts, without: Floats, axes: Sequence[AxisLabels]) -> Spread:
-    """Names are the sample, drawn for each crossing of the axes; those of no group have no influence."""
-    used = np.any([one.codes >= 0 for one in axes], axis=0) & np.isfinite(without)
+    """Names are the sample, drawn for each crossing of the axes; a group counts where nothing is left without one."""
+    used = np.any([one.codes >= 0 for one in axes], axis=0)
     cells = [" ".join(values) for values in zip(*(one.strata[used] for one in axes), strict=True)]
     return spread(
         _given(without[used]), {"name": counts.persons[used]}, [one.codes[used] for one in axes], strata=np.array(cells)

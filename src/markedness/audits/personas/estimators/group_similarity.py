@@ -8,7 +8,7 @@ import scipy
 from numpy.typing import NDArray
 
 from markedness.audits.personas.estimators.units import Units, mean
-from markedness.audits.personas.language.groups import Fixed, Grouping
+from markedness.audits.personas.language.groups import Fixed, Group, Grouping
 from markedness.stats.inference import Floats
 
 _MAX_CELLS = 100_000_000
@@ -81,21 +81,27 @@ class GroupSimilarity:
         np.add.at(influences, pairs[used[of_prompt], 1], moved[used[of_prompt]])
         return estimate, influences
 
-    def difference_with_influences(self, units: Units) -> tuple[float, Floats]:
+    @property
+    def pairs(self) -> list[Group]:
+        """The marked values that have an unmarked one beside them."""
+        return [one for one in self.grouping.groups if len(one.fixed) == 1 and one.marked and one.references]
+
+    def difference_with_influences(self, units: Units) -> tuple[float, Floats, list[Group]]:
         """Mean over the marked values of the similarity within each minus that within its axis' unmarked value.
 
         Of pairs of texts of different units; NaN where no marked value has an unmarked one beside it. Positive: marked
-        groups are more alike. With what each cluster contributes to it, (clusters,).
+        groups are more alike. With what each cluster contributes to it, (clusters,), and the marked values it is over.
         """
-        parts = [
-            tuple(self.within(fixed, units, copies=False) for fixed in (group.fixed, group.references[0][1]))
-            for group in self.grouping.groups
-            if len(group.fixed) == 1 and group.marked and group.references
-        ]
-        known = [(own[0] - other[0], own[1] - other[1]) for own, other in parts if np.isfinite(own[0] - other[0])]
-        if not known:
-            return float("nan"), np.zeros(len(units.clusters.names))
-        return float(np.mean([value for value, _ in known])), np.asarray(np.mean([part for _, part in known], axis=0))
+        values, parts, over = list[float](), list[Floats](), list[Group]()
+        for group in self.pairs:
+            own, other = (self.within(one, units, copies=False) for one in (group.fixed, group.references[0][1]))
+            if np.isfinite(own[0] - other[0]):
+                values.append(own[0] - other[0])
+                parts.append(own[1] - other[1])
+                over.append(group)
+        if not over:
+            return float("nan"), np.zeros(len(units.clusters.names)), over
+        return float(np.mean(values)), np.asarray(np.mean(parts, axis=0)), over
 
     def distances(self) -> dict[tuple[str, str], float]:
         """(marked group, reference) -> 1 minus the mean over prompts of the mean cosine between their texts."""

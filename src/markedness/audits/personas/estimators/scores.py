@@ -24,7 +24,7 @@ from markedness.audits.personas.estimators.word_scores import (
     word_scores,
 )
 from markedness.records import FeatureTables
-from markedness.results import NAN, Score, not_estimated
+from markedness.results import NAN, Score, named_contrasts, not_estimated
 from markedness.stats.inference import ALPHA, NO_SPREAD, Null, adjusted, claim, exchange_test, null_detectable
 
 
@@ -116,6 +116,10 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
     influences = tested.influences()
     weights = np.array([table.loc[table["labeling"].eq(s.labeling), "balanced_accuracy"].count() for s in splits])
     missing = corpus.units.missing_column
+    labels = set(table["group"])
+    pairs = [(one.name, reference) for one in corpus.compared if one.marked for reference, _ in one.references]
+    there = [pair for pair in pairs if labels.issuperset(pair)]
+    untrained = sorted({name for name, _ in pairs} - {name for name, _ in there})
 
     def score(key: str, value: float, column: int, influence: np.ndarray, n: int, family: int) -> Score:
         places = [column - 1] if column else [*np.flatnonzero(weights)]
@@ -133,8 +137,10 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
             ),
             missing_column=missing, smallest_effect=null_detectable(null, family), n=n, unit="texts",
             positive="a classifier can tell from a text which group it is about", worse=1, comparable=family > 1,
-            over=corpus.marked_contrasts if family > 1 else "",
+            over=named_contrasts(there) if family > 1 else "",
         )  # fmt: skip
+        if family > 1:
+            made = _not_over(made, untrained, "they, or what they are compared with, have no classifier")
         low, high = np.clip((made.ci_low, made.ci_high), 0.0, 1.0)  # t knows no range; an accuracy has one
         return replace(made, ci_low=float(low), ci_high=float(high), lacking=known or made.lacking)
 
@@ -161,18 +167,25 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
         return not_estimated("similarity.difference", corpus.unread["similarity"])
     if not corpus.similarity.known.any():
         return not_estimated("similarity.difference", _NO_VECTORS)
-    estimate, influences = corpus.similarity.difference_with_influences(corpus.units)
+    estimate, influences, known = corpus.similarity.difference_with_influences(corpus.units)
     if np.isnan(estimate):
         return not_estimated("similarity.difference", _NO_PAIRS)
-    return claim(
+    made = claim(
         "similarity.difference", estimate, corpus.units.spread(influences), family=FAMILY,
         confidence_level=params.confidence_level, method=corpus.units.method("t test; pairs of different texts"),
         missing_column=corpus.units.missing_column, n=int(corpus.similarity.known.sum()),
         n_missing=len(corpus.rows) - int(corpus.similarity.known.sum()), unit="texts", comparable=True,
         positive="the texts about marked groups are more alike than those about unmarked ones",
         negative="the texts about marked groups are less alike than those about unmarked ones", worse=1,
-        over=corpus.marked_contrasts,
+        over=named_contrasts((one.name, one.references[0][0]) for one in known),
     )  # fmt: skip
+    why = "no prompt has two different texts of them, or of what they are compared with"
+    return _not_over(made, [one.name for one in corpus.similarity.pairs if one not in known], why)
+
+
+def _not_over(score: Score, groups: Sequence[str], why: str) -> Score:
+    """With a caveat that names the marked groups that it is not over, if there are any."""
+    return score.warned(f"Not over {', '.join(groups)}: {why}.") if groups else score
 
 
 _READS = {"marked_words": "words", "jsd": "words"}
