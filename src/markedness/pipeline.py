@@ -224,7 +224,7 @@ def run(params: Params, audit: str, model: str, say: Report = tell) -> bool:
     -------
     bool
         Whether every request was answered, services and judges did, and something was measured; an audit that the
-        backend cannot serve is no failure.
+        backend cannot serve is no failure, nor what failed in a log.
     """
     store = Store(params.root)
     with _alone(store, audit, model, say), kept.earlier(store.kept(audit, model), _outputs(store, audit, model)):
@@ -232,9 +232,9 @@ def run(params: Params, audit: str, model: str, say: Report = tell) -> bool:
         clean(params, audit, model, say)
         scored = featurize(params, audit, model, say)
         measured = evaluate(params, audit, model, say)
-    if not measured and counts.answered:
+    if not measured and counts.requested:
         say(f"{audit} {model}: no score could be estimated; see the notes above")
-    return counts.tolerated(0) and scored and (measured or not counts.answered)
+    return counts.tolerated(0) and scored and (measured or not counts.requested)
 
 
 def stage(name: str, params: Params, audit: str, model: str, say: Report = tell) -> Any:
