@@ -35,7 +35,6 @@ class Counts:
     """Beside the requested: what the backend cannot serve and was not asked."""
     reasons: Counter[str] = field(default_factory=Counter)
     """Why requests failed."""
-
     of_log: bool = False
     """The answers are those of a log: no further run can ask again for what failed."""
 

@@ -273,7 +273,7 @@ def _by_person(moved: Floats, of_unit: NDArray[np.object_], persons: NDArray[np.
 
 
 def _spread(counts: PairCounts, without: Floats, axes: Sequence[AxisLabels]) -> Spread:
-    """Names are the sample, drawn for each crossing of the axes; a group counts where nothing is left without one."""
+    """Names are the sample, drawn for each crossing of the axes; one without which nothing is left counts as a name."""
     used = np.any([one.codes >= 0 for one in axes], axis=0)
     cells = [" ".join(values) for values in zip(*(one.strata[used] for one in axes), strict=True)]
     return spread(

@@ -116,7 +116,7 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
     influences = tested.influences()
     weights = np.array([table.loc[table["labeling"].eq(s.labeling), "balanced_accuracy"].count() for s in splits])
     missing = corpus.units.missing_column
-    labels = set(table["group"])
+    labels = set(table["group"])  # a label of one text again and again has no classifier
     pairs = [(one.name, reference) for one in corpus.compared if one.marked for reference, _ in one.references]
     there = [pair for pair in pairs if labels.issuperset(pair)]
     untrained = sorted({name for name, _ in pairs} - {name for name, _ in there})
