@@ -340,6 +340,5 @@ def corrected(table: pd.DataFrame, correction: str, controls: Collection[str] = 
         tests = f"{CORRECTIONS[correction]} over {count(int(table.loc[family, 'p'].notna().sum()), 'test')}"
         adjust = inference.holm if correction == "holm" else inference.benjamini_hochberg
         table.loc[family, "p_adjusted"] = adjust(table.loc[family, "p"].astype(float))
-        table.loc[family & table["p"].isna(), "p_adjusted"] = np.nan
         table.loc[family, "correction"] = f"{tests}: {FAMILY.format(which)}"
     return table

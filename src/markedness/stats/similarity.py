@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from markedness.stats.inference import Floats, adjusted_p, claim, spread
+from markedness.stats.inference import Floats, benjamini_hochberg, claim, spread
 from markedness.stats.similarity_cells import SimilarityCells, contrast
 
 PROMPT = "prompt"
@@ -233,7 +233,7 @@ def similarity_simple_effects(
                 ))  # fmt: skip
     made = pd.DataFrame(rows, columns=list(SIMPLE_COLUMNS))
     return made.assign(
-        p_adjusted=adjusted_p(made["p"]),
+        p_adjusted=benjamini_hochberg(made["p"]),
         interaction_p_adjusted=_of_tested(made["interaction_p"]),
     )
 
@@ -242,7 +242,7 @@ def _of_tested(p: pd.Series) -> NDArray[np.float64]:
     """Benjamini-Hochberg over the rows that have a test by design."""
     tested = p.notna().to_numpy(dtype=bool)
     made = np.full(len(p), np.nan)
-    made[tested] = adjusted_p(p[tested])
+    made[tested] = benjamini_hochberg(p[tested])
     return made
 
 

@@ -103,6 +103,19 @@ def test_group_that_is_never_answered_is_of_what_is_missing_and_named_at_the_gap
     assert "Not over" not in made.score("missing.difference").caveat
 
 
+def test_paradigm_with_a_group_of_one_name_and_vignette_is_named_where_what_is_missing_is_not_over_it() -> None:
+    params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=60), dialect=DIALECT)
+    features = tabled(ask(params, annotator({})))
+    pairs = features["pairs"] = features["pairs"].astype({"name": object, "reference_name": object, "vignette": object})
+    told = "Not over names: a group of it has fewer than 6 of 'name' and of 'reference name' and of"
+    whole = evaluate.evaluate(features, PARAMS, np.random.default_rng(1)).score("missing.difference")
+    assert "Not over" not in whole.caveat and "Arab - White" in whole.over
+    arab = pairs["paradigm"].astype(str).eq("names") & pairs["group"].astype(str).eq("Arab")
+    pairs.loc[arab, ["name", "reference_name", "vignette"]] = "one"
+    found = evaluate.evaluate(features, PARAMS, np.random.default_rng(1)).score("missing.difference")
+    assert told in found.caveat and "Arab - White" not in found.over and not found.missing
+
+
 def test_one_paradigm_alone_and_a_single_pair_leave_nan_not_zero() -> None:
     features = tabled(stored(group=["Black", "White"], pair=["1", "1"], y=["1", "0"]))
     made = evaluate.evaluate(features, PARAMS, np.random.default_rng(1))

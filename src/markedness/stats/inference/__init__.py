@@ -26,7 +26,6 @@ from markedness.stats.inference.contrasts import (
 from markedness.stats.inference.corrections import (
     adjusted,
     adjusted_apart,
-    adjusted_p,
     benjamini_hochberg,
     holm,
     max_t,
@@ -83,7 +82,6 @@ __all__ = [
     "Spread",
     "adjusted",
     "adjusted_apart",
-    "adjusted_p",
     "alike_variance",
     "benjamini_hochberg",
     "claim",

@@ -27,16 +27,12 @@ def holm(p_values: ArrayLike) -> Floats:
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> Floats:
-    """Benjamini-Hochberg over all cells of a family; a cell that could not be tested (NaN) counts as p = 1."""
+    """Benjamini-Hochberg over all cells of a family; what could not be tested (NaN) counts as p = 1, and stays NaN."""
     from scipy import stats
 
     p = np.asarray(p_values, dtype=float)
-    return np.asarray(stats.false_discovery_control(np.where(np.isnan(p), 1.0, p), method="bh")) if p.size else p
-
-
-def adjusted_p(p_values: ArrayLike) -> Floats:
-    """`benjamini_hochberg`, but NaN where nothing was tested."""
-    return np.where(np.isnan(np.asarray(p_values, dtype=float)), np.nan, benjamini_hochberg(p_values))
+    known = np.isfinite(p)
+    return np.where(known, stats.false_discovery_control(np.where(known, p, 1.0), method="bh"), np.nan) if p.size else p
 
 
 def adjusted(scores: Iterable[Score], keys: Sequence[str]) -> list[Score]:

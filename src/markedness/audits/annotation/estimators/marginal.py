@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.annotation.estimators.cells import Matched
-from markedness.stats.inference import Floats, adjusted_p, claim
+from markedness.stats.inference import Floats, benjamini_hochberg, claim
 
 COLUMNS = (
     "paradigm", "by", "item", "measure", "estimate", "ci_low", "ci_high", "p", "p_adjusted", "n", "missing", "cells",
@@ -58,7 +58,7 @@ def marginal_gaps(parts: Mapping[str, Matched], confidence_level: float) -> pd.D
     table = pd.DataFrame(rows, columns=[name for name in COLUMNS if name != "p_adjusted"])
     table["p_adjusted"] = np.nan
     for _, own in table.groupby(FAMILY, sort=False):
-        table.loc[own.index, "p_adjusted"] = adjusted_p(own["p"])
+        table.loc[own.index, "p_adjusted"] = benjamini_hochberg(own["p"])
     return table[list(COLUMNS)]
 
 
@@ -74,7 +74,7 @@ def over_models(
     table = pd.concat([one for one in tables if len(one)] or tables[:1], ignore_index=True)
     table["p_adjusted_models"] = table["p_adjusted"]
     for _, own in table[~table["model"].isin(list(controls))].groupby(FAMILY, sort=False):
-        table.loc[own.index, "p_adjusted_models"] = adjusted_p(own["p"])
+        table.loc[own.index, "p_adjusted_models"] = benjamini_hochberg(own["p"])
     return table[["model", *COLUMNS, "p_adjusted_models"]]
 
 

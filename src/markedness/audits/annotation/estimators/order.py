@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.annotation.estimators.cells import cells, factors
-from markedness.stats.inference import Codes, Floats, LeaveOut, adjusted_p, spread
+from markedness.stats.inference import Codes, Floats, LeaveOut, benjamini_hochberg, spread
 
 COLUMNS = ("paradigm", "term", "estimate", "ci_low", "ci_high", "p", "p_adjusted", "n", "clusters")
 PLACES = 10
@@ -53,7 +53,7 @@ def order_effects(pairs: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
             named = "" if found is None else ", ".join(f"{n} {name}" for name, n in found.clusters.items())
             rows.append((paradigm, term, estimate, *bounds, np.nan, int(used.sum()), named))
     table = pd.DataFrame(rows, columns=list(COLUMNS))
-    return table.assign(p_adjusted=adjusted_p(table["p"]))
+    return table.assign(p_adjusted=benjamini_hochberg(table["p"]))
 
 
 def _terms(pairs: pd.DataFrame) -> list[tuple[str, Floats, Callable[[Floats], Floats]]]:

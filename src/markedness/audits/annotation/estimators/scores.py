@@ -14,7 +14,7 @@ from markedness.audits.annotation.estimators.params import Params
 from markedness.audits.annotation.estimators.sides import as_varied
 from markedness.records import FeatureTables
 from markedness.results import NAN, Meaning, Score
-from markedness.stats.inference import Floats, adjusted, adjusted_apart, claim
+from markedness.stats.inference import MIN_CLUSTERS, Floats, adjusted, adjusted_apart, claim
 from markedness.stats.inference.crossed import Claim
 
 FAMILY = len(SPEC.headline)
@@ -129,12 +129,17 @@ def _missing(asked: Asked, key: str, parts: Mapping[str, Matched], group: str = 
     there = {name: part for name, part in parts.items() if not part.empty}
     enough = {name: part for name, part in there.items() if part.crossed(part.lost).singles} or there
     of = Matched.joined(list(enough.values()))
-    return asked.score(
+    made = asked.score(
         key, _mean(of, of.lost, asked.rng, rare=True), of,
         "missing shares of the two texts of a pair compared, " + "; ".join(CLUSTERED[name] for name in enough),
         group=group, missing=True, positive="judgments of the marked groups are missing more often",
         negative="judgments of the marked groups are missing less often",
     )  # fmt: skip
+    for name, few in there.items():
+        if name not in enough and not made.missing:
+            clusters = " and of ".join(f"'{factor.replace('_', ' ')}'" for factor in few.factors)
+            made = made.warned(f"Not over {name}: a group of it has fewer than {MIN_CLUSTERS} of {clusters}.")
+    return made
 
 
 def _details(asked: Asked, parts: Mapping[str, Matched]) -> Iterator[Score]:

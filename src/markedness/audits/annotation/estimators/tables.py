@@ -193,7 +193,6 @@ def _rate(yes: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.float6
 def _margins(of: Matched, confidence_level: float) -> dict[str, Floats]:
     """``margin_gap`` of each cell and its tests."""
     found = _cell_tests(of, of.margin, confidence_level)
-    found["p_adjusted"] = np.where(np.isnan(found["p"]), np.nan, found["p_adjusted"])
     return {"margin_gap": found.pop("mean"), **{f"margin_{name}": values for name, values in found.items()}}
 
 

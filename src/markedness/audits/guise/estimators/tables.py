@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from markedness.audits.guise.estimators.text_sets import Floats
-from markedness.stats.inference import adjusted_p, benjamini_hochberg, holm
+from markedness.stats.inference import benjamini_hochberg, holm
 from markedness.stats.t_tests import pooled_t
 
 Row = dict[str, str | float | bool]
@@ -74,8 +74,7 @@ def frames(rows: Mapping[str, Sequence[Row]]) -> dict[str, pd.DataFrame]:
     for name, columns in COLUMNS.items():
         table = pd.DataFrame(list(rows.get(name, ())), columns=columns.split())
         if name in FAMILIES:
-            correction = adjusted_p if name == "text_features" else benjamini_hochberg  # what never occurs has no p
-            _adjust(table, FAMILIES[name], "p", "p_adjusted", correction)
+            _adjust(table, FAMILIES[name], "p", "p_adjusted", benjamini_hochberg)
         if name in PUBLISHED_FAMILIES:
             _adjust(table, PUBLISHED_FAMILIES[name], "p_published", "p_adjusted_published", holm)
         made[name] = table

@@ -54,8 +54,7 @@ def augmentation_effects(triples: pd.DataFrame, confidence_level: float) -> pd.D
         for comparison, part, side in _compared(scored)
     ]  # fmt: skip
     table = pd.DataFrame(rows, columns=list(_COLUMNS))
-    tested = bool(table["p"].notna().any())
-    return table.assign(p_adjusted=benjamini_hochberg(table["p"]) if tested else float("nan"))
+    return table.assign(p_adjusted=benjamini_hochberg(table["p"]))
 
 
 def augmentation_distributions(triples: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from markedness.audits.knowledge import NOT_MEASURED
 from markedness.audits.knowledge.estimators.classes import REGARD_VALUES
-from markedness.stats.inference import Estimator, Floats, Spread, adjusted_p, leave_out, spread
+from markedness.stats.inference import Estimator, Floats, Spread, benjamini_hochberg, leave_out, spread
 
 HARD = ("sarcasm", "metaphor", "discrimination", "negation", "counter-speech")
 """Kinds of statements that are hard for classifiers."""
@@ -72,7 +72,7 @@ def scorer_errors(statements: pd.DataFrame, measure: str, scored: Floats, scorer
             })  # fmt: skip
     table = pd.DataFrame(made, columns=COLUMNS)
     for _, family in table[table["p"].notna()].groupby("statements"):
-        table.loc[family.index, "p_adjusted"] = adjusted_p(family["p"])
+        table.loc[family.index, "p_adjusted"] = benjamini_hochberg(family["p"])
     return table
 
 

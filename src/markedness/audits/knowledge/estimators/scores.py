@@ -103,10 +103,8 @@ def _subjects_adjusted(found: list[Score]) -> list[Score]:
     made = list(found)
     for measure in {score.measure for score in found}:
         places = [place for place, score in enumerate(made) if score.measure == measure and score.group]
-        tested = [made[place].p for place in places]
-        if not all(math.isnan(p) for p in tested):
-            for place, p in zip(places, benjamini_hochberg(tested), strict=True):
-                made[place] = replace(made[place], p_adjusted=float(p))
+        for place, p in zip(places, benjamini_hochberg([made[place].p for place in places]), strict=True):
+            made[place] = replace(made[place], p_adjusted=float(p))
     return made
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from markedness.audits.knowledge.estimators.classes import REGARD_VALUES
 from markedness.records import AuditError
-from markedness.stats.inference import MIN_CLUSTERS, Floats, adjusted_p, t_intervals
+from markedness.stats.inference import MIN_CLUSTERS, Floats, benjamini_hochberg, t_intervals
 
 HUMAN = "human"
 KEYS = ["class", "subject", "predicate", "object"]
@@ -73,7 +73,7 @@ def validated(
             others = None if subject == ALL else _errors(chosen[~chosen["subject"].eq(subject)])
             rows.append({"class": name, "subject": subject, **_row(own, scored, others, confidence_level, measure)})
     table = pd.DataFrame(rows)
-    return table.assign(p_adjusted=adjusted_p(table["p"]))
+    return table.assign(p_adjusted=benjamini_hochberg(table["p"]))
 
 
 def _values(cells: pd.Series, measure: Measure) -> pd.Series:

@@ -17,7 +17,7 @@ from markedness.audits.personas.estimators.marked_words import Exchanged, of_axi
 from markedness.audits.personas.estimators.word_tables import divergent_words
 from markedness.audits.personas.language.contrasts import contrast_log_odds, divergence
 from markedness.audits.personas.language.groups import Group
-from markedness.stats.inference import Codes, Draws, Exchange, Floats, Null, adjusted_p, exchange_test
+from markedness.stats.inference import Codes, Draws, Exchange, Floats, Null, benjamini_hochberg, exchange_test
 
 METHOD_COLUMNS = (
     "kind", "group", "method", "n_marked", "n_method", "n_both", "expected", "words", "held_out_z", "null_mean", "p",
@@ -84,7 +84,7 @@ def method_overlap(
                     len(split[1].used) if split is not None else 0,
                 ))  # fmt: skip
     table = pd.DataFrame(rows, columns=list(METHOD_COLUMNS))
-    return table.assign(p_adjusted=adjusted_p(table["p"]))
+    return table.assign(p_adjusted=benjamini_hochberg(table["p"]))
 
 
 def _by_labeling(corpus: Corpus) -> Iterator[tuple[str, list[Group]]]:
@@ -231,7 +231,9 @@ def prompt_agreement(corpus: Corpus, n_words: int, n_draws: int, rng: np.random.
                 int(prompts.max()) + 1, n_words,
             ))  # fmt: skip
     table = pd.DataFrame(rows, columns=list(PROMPT_COLUMNS))
-    return table.assign(p_adjusted=adjusted_p(table["p"]), p_differ_adjusted=adjusted_p(table["p_differ"]))
+    return table.assign(
+        p_adjusted=benjamini_hochberg(table["p"]), p_differ_adjusted=benjamini_hochberg(table["p_differ"])
+    )
 
 
 def _drawer(

@@ -18,7 +18,7 @@ from markedness.stats.inference import (
     MIN_CLUSTERS,
     Null,
     Spread,
-    adjusted_p,
+    benjamini_hochberg,
     claim,
     difference,
     influence_spread,
@@ -109,7 +109,7 @@ def lexicon_differences(scores: Mapping[str, Sequence[Score]], confidence_level:
                 rows.append((a, b, kind, name, group, *values, made.method))
     columns = ["model_a", "model_b", "kind", "lexicon", "group", "a", "b", "difference", "ci_low", "ci_high", "p"]
     table = pd.DataFrame(rows, columns=[*columns, "method"])
-    table.insert(len(columns), "p_adjusted", adjusted_p(table["p"]))
+    table.insert(len(columns), "p_adjusted", benjamini_hochberg(table["p"]))
     return table
 
 

@@ -48,13 +48,8 @@ def most_draws(params: Params, family: int = FAMILY) -> int:
 
 def corrected(scores: Sequence[Score]) -> list[Score]:
     """``p_adjusted`` by Benjamini-Hochberg over the groups of one measure and kind."""
-    if not scores:
-        return []
     p_values = benjamini_hochberg([score.p for score in scores])
-    return [
-        replace(score, p_adjusted=NAN if np.isnan(score.p) else float(p))
-        for score, p in zip(scores, p_values, strict=True)
-    ]
+    return [replace(score, p_adjusted=float(p)) for score, p in zip(scores, p_values, strict=True)]
 
 
 @dataclass(frozen=True)
