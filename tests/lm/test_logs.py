@@ -246,6 +246,27 @@ def test_read_log_of_a_batch_leaves_out_the_failure_that_was_answered_later(tmp_
     assert len(rows) == 23 and rows["error"].notna().sum() == 1
 
 
+@pytest.mark.parametrize("kind", ["inspect", "openai_batch"])
+def test_read_log_keeps_no_key_and_no_home_folder_of_what_it_says_of_a_failure(kind: str, tmp_path: Path) -> None:
+    key = "sk-" + "abcdefghijklmnop1234567890ABCD"
+    said = f"401 wrong key {key} for {Path.home()}/x.json \x1b[31m; https://bob:pw12345@host/v1 " + "more " * 1000
+    if kind == "inspect":
+        log = json.loads((LOGS / "inspect.json").read_text())
+        next(sample for sample in log["samples"] if sample.get("error"))["error"]["message"] = said
+        (tmp_path / "log.json").write_text(json.dumps(log))
+    else:
+        shutil.copy(LOGS / "openai_batch_output.jsonl", tmp_path / "log.jsonl")
+        shutil.copy(LOGS / "openai_batch_requests.jsonl", tmp_path)
+        failure = json.loads((LOGS / "openai_batch_errors.jsonl").read_text())
+        failure["response"]["body"] = {"error": {"message": said}}
+        with (tmp_path / "log.jsonl").open("a") as file:
+            file.write(json.dumps(failure) + "\n")
+    rows = read(kind, "log.json*", tmp_path).rows
+    (error,) = [one for one in rows["error"].dropna() if "401" in one]
+    assert error.startswith("401 wrong key [key] for ~/x.json \\x1b[31m; https://[key]@host/v1 more"), error
+    assert len(error) == 500
+
+
 def test_read_log_of_inspect_counts_an_invalidated_sample_as_failed(tmp_path: Path) -> None:
     log = json.loads((LOGS / "inspect.json").read_text())
     log["samples"][0]["invalidation"] = {"timestamp": "2026-01-01T00:00:00+00:00", "author": "a", "reason": "a leak"}

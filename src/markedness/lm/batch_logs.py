@@ -76,7 +76,7 @@ def read_batch(path: Path, requests: dict[str, Row], whole: bool, where: str) ->
             yield record | answer(text, prompt, reason) | known
         if not answers:
             said = failure.get("message") or f"status {response.get('status_code')}, and no answer"
-            yield record | answer(None, prompt, None, str(said)[:300]) | {FAILED: asked}
+            yield record | answer(None, prompt, None, said) | {FAILED: asked}
 
 
 def _choices(body: Row) -> Iterator[tuple[str | None, object]]:

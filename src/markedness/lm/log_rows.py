@@ -10,8 +10,10 @@ from typing import Any
 
 import pandas as pd
 
+from markedness.credentials import hide
 from markedness.lm.base import ModelError
 from markedness.lm.corpus_files import as_table
+from markedness.lm.redaction import Redaction
 from markedness.lm.served_by import is_other_model
 from markedness.records import FILTERED
 
@@ -23,6 +25,8 @@ SAME, MODEL, ANSWERED, FAILED = "\0same", "\0model", "\0answered", "\0failed"
 WITHHELD = "content filter: the server withheld the answer"
 CUT_OFF = {"max_tokens": "length", "model_length": "length"}
 """Stop reasons of Inspect by the word that OpenAI's servers have for them."""
+_SEARCHED = 2_000
+"""Characters of an error that are looked through for keys; the rest is dropped."""
 NAMED = 5
 """Models that a message names."""
 
@@ -48,13 +52,17 @@ class Answers:
 
 
 def answer(text: object, prompt: object, finish_reason: object = None, error: object = None) -> Row:
-    """Our columns of one answer; an answer that a filter withheld, and none at all, are failures with a reason."""
+    """Our columns of one answer; an answer that a filter withheld, and none at all, are failures with a reason.
+
+    What the log says of a failure is kept as of a server (`markedness.lm.redaction`), without what looks like a key.
+    """
     reason = CUT_OFF.get(str(finish_reason), finish_reason)
     if reason == FILTERED:
         text, error = None, error or WITHHELD
     elif text is None and error is None:
         error = f"the log has no answer (finish reason {reason})"
-    return dict(zip(OURS, (None if error else text, prompt, reason, error), strict=True))
+    said = Redaction().error(hide(str(error)[:_SEARCHED])) or "the log gives no reason" if error else None
+    return dict(zip(OURS, (None if error else text, prompt, reason, said), strict=True))
 
 
 def mapping(cell: object) -> Row:
