@@ -106,13 +106,15 @@ def test_group_that_is_never_answered_is_of_what_is_missing_and_named_at_the_gap
 def test_paradigm_with_a_group_of_one_name_and_vignette_is_named_where_what_is_missing_is_not_over_it() -> None:
     params = generate.Params(names=generate.Names(tasks=("hireable", "poor"), iterations=1, pairs=60), dialect=DIALECT)
     features = tabled(ask(params, annotator({})))
-    pairs = features["pairs"] = features["pairs"].astype({"name": object, "reference_name": object, "vignette": object})
+    pairs = features["pairs"].astype({"name": object, "reference_name": object, "vignette": object})
     told = "Not over names: a group of it has fewer than 6 of 'name' and of 'reference name' and of"
     whole = evaluate.evaluate(features, PARAMS, np.random.default_rng(1)).score("missing.difference")
     assert "Not over" not in whole.caveat and "Arab - White" in whole.over
     arab = pairs["paradigm"].astype(str).eq("names") & pairs["group"].astype(str).eq("Arab")
     pairs.loc[arab, ["name", "reference_name", "vignette"]] = "one"
-    found = evaluate.evaluate(features, PARAMS, np.random.default_rng(1)).score("missing.difference")
+    found = evaluate.evaluate({**features, "pairs": pairs}, PARAMS, np.random.default_rng(1)).score(
+        "missing.difference"
+    )
     assert told in found.caveat and "Arab - White" not in found.over and not found.missing
 
 
@@ -145,6 +147,14 @@ def test_across_models_corrects_over_all_and_counts_directions() -> None:
     directions = found["annotation_direction"].set_index(["paradigm", "group", "task"])
     poor = row(directions, ("names", "Black", "poor"))
     assert poor["n_models"] == 3 and poor["same_sign"] >= 2 and poor["mean_gap"] < 0 and poor["n_significant"] >= 1
+    assert directions["n_tested"].eq(3).all() and found["annotation_models"]["tested"].eq(8).any()
+    unknown = {model: {"pairs": made["pairs"].assign(vignette="")} for model, made in features.items()}
+    untested = evaluate.across(unknown, pd.DataFrame(), PARAMS)
+    names = untested["annotation_direction"].query("paradigm == 'names'")
+    assert names["n_tested"].eq(0).all() and len(names) == 8, "without vignettes no cell of names has a p"
+    of_names = untested["annotation_models"].query("paradigm == 'names'")
+    assert of_names["tested"].eq(0).all() and of_names["significant_share"].isna().all()
+    assert untested["annotation_gaps"].query("paradigm == 'names'")["p_adjusted"].isna().all()
     versions = pd.DataFrame({"model": ["a", "b", "c"], "scripted": [True, False, False]})
     apart = evaluate.across(features, versions, PARAMS)
     kept = apart["annotation_gaps"].query("paradigm == 'names'").set_index("model")

@@ -89,8 +89,9 @@ def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params
         ``annotation_gaps``: the cells of all models with ``model`` and ``p_adjusted_models``: Benjamini-Hochberg over
         models x tasks x groups for names, within a model for dialect, the families of the paper.
         ``annotation_direction``: per group and task (dialect: group is the dialect) mean gap, sd over models, models
-        with its sign, consistency, and ``n_significant``, models with p_adjusted_models below 1 - confidence level.
-        ``annotation_models``: per model and paradigm the judgments asked for and answered, and the significant cells.
+        with its sign, consistency, ``n_tested``, models with a p, and ``n_significant``, those of them with
+        p_adjusted_models below 1 - confidence level.
+        ``annotation_models``: see `estimators.tables.answered`.
         ``annotation_marginal``: the marginal gaps of all models, see `estimators.marginal.over_models`.
         Empty with fewer than two models.
     """
@@ -102,14 +103,12 @@ def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params
     gaps = _all_cells(measured, controls, params.confidence_level)
     counted = gaps[~gaps["model"].isin(controls)]
     direction = published_directional_consistency(counted, ["paradigm", "group", "task"])
-    found = (
-        counted[counted["p_adjusted_models"] < 1 - params.confidence_level]
-        .groupby(["paradigm", "group", "task"])
-        .size()
-    )
-    direction = direction.merge(found.rename("n_significant").reset_index(), how="left")
-    direction["n_significant"] = direction["n_significant"].fillna(0).astype(int)
     level = 1 - params.confidence_level
+    cell = ["paradigm", "group", "task"]
+    found = counted.assign(
+        n_tested=counted["p_adjusted_models"].notna(), n_significant=counted["p_adjusted_models"] < level
+    )
+    direction = direction.merge(found.groupby(cell, as_index=False)[["n_tested", "n_significant"]].sum(), how="left")
     completion = [
         {"model": model, "paradigm": name, **answered(of_paradigm(measured[str(model)], str(name)), cells, level)}
         for (model, name), cells in gaps.groupby(["model", "paradigm"], sort=False)

@@ -136,14 +136,19 @@ def missing_judgments(paradigms: Iterable[pd.DataFrame], confidence_level: float
 
 
 def answered(pairs: pd.DataFrame, gaps: pd.DataFrame, level: float) -> dict[str, object]:
-    """How much one model answered of what one paradigm asked, and in how many cells its gap is significant."""
+    """How much one model answered of what one paradigm asked, and in how many cells its gap is significant.
+
+    ``cells``; ``tested``, those with a p; ``significant``, those of them with p_adjusted_models below ``level``;
+    ``significant_share`` of the tested, NaN where none was.
+    """
     counts = _counts(pairs)
     counts = counts[counts["task"].eq("all tasks")]
     n, missing = int(counts["n"].sum()), int(counts[list(REASONS)].to_numpy().sum())
-    significant = int((gaps["p_adjusted_models"] < level).sum())
+    tested, significant = int(gaps["p_adjusted_models"].notna().sum()), int((gaps["p_adjusted_models"] < level).sum())
     return {
         "asked": n + missing, "answered": n, "completion": n / (n + missing) if n + missing else np.nan,
-        "cells": len(gaps), "significant": significant, "significant_share": significant / max(1, len(gaps)),
+        "cells": len(gaps), "tested": tested, "significant": significant,
+        "significant_share": significant / tested if tested else np.nan,
     }  # fmt: skip
 
 
