@@ -246,14 +246,22 @@ def test_read_log_of_a_batch_leaves_out_the_failure_that_was_answered_later(tmp_
     assert len(rows) == 23 and rows["error"].notna().sum() == 1
 
 
-@pytest.mark.parametrize("kind", ["inspect", "openai_batch"])
+@pytest.mark.parametrize("kind", ["inspect", "openai_batch", "lm_eval"])
 def test_read_log_keeps_no_key_and_no_home_folder_of_what_it_says_of_a_failure(kind: str, tmp_path: Path) -> None:
     key = "sk-" + "abcdefghijklmnop1234567890ABCD"
-    said = f"401 wrong key {key} for {Path.home()}/x.json \x1b[31m; https://bob:pw12345@host/v1 " + "more " * 1000
+    said = (
+        f"401 wrong key {' ' * 3000}{key} for {Path.home()}/x.json \x1b[31m; https://bob:pw12345@host/v1 "
+        + "more " * 900
+    )
+    columns = {"columns": {"text": "filtered_resps.0"}} if kind == "lm_eval" else {}
     if kind == "inspect":
         log = json.loads((LOGS / "inspect.json").read_text())
         next(sample for sample in log["samples"] if sample.get("error"))["error"]["message"] = said
         (tmp_path / "log.json").write_text(json.dumps(log))
+    elif kind == "lm_eval":  # whose samples have no such columns, but a wrapper may add them
+        lines = [line for line in (LOGS / "lm_eval.jsonl").read_text().splitlines() if '"filter": "raw"' in line]
+        row = json.loads(lines[0]) | {"error": said, "finish_reason": f"key {key}"}
+        (tmp_path / "log.jsonl").write_text("\n".join([json.dumps(row), *lines[1:]]))
     else:
         shutil.copy(LOGS / "openai_batch_output.jsonl", tmp_path / "log.jsonl")
         shutil.copy(LOGS / "openai_batch_requests.jsonl", tmp_path)
@@ -261,10 +269,11 @@ def test_read_log_keeps_no_key_and_no_home_folder_of_what_it_says_of_a_failure(k
         failure["response"]["body"] = {"error": {"message": said}}
         with (tmp_path / "log.jsonl").open("a") as file:
             file.write(json.dumps(failure) + "\n")
-    rows = read(kind, "log.json*", tmp_path).rows
+    rows = read(kind, "log.json*", tmp_path, **columns).rows
     (error,) = [one for one in rows["error"].dropna() if "401" in one]
     assert error.startswith("401 wrong key [key] for ~/x.json \\x1b[31m; https://[key]@host/v1 more"), error
     assert len(error) == 500
+    assert not rows["finish_reason"].isin(["unsupported", f"key {key}"]).any()
 
 
 def test_read_log_of_inspect_counts_an_invalidated_sample_as_failed(tmp_path: Path) -> None:

@@ -227,6 +227,7 @@ _JUDGMENTS = "audits/annotation/language/judgments.py"
 _TRIPLES = "audits/knowledge/design/triples.py"
 _PERSONAS = "audits/personas/language"
 _PROMPTS = "audits/personas/design/corpus_prompts.py"
+_HIDDEN = ("USERINFO", "QUERY", "PREFIXED", "TOKEN", "JWT")
 READERS = {
     "judgments": Reader(
         judgments,
@@ -275,7 +276,11 @@ READERS = {
     "clean homogeneity": Reader(clean_homogeneity, units=FEW),
     "clean knowledge": Reader(clean_knowledge, units=FEW),
     "clean personas": Reader(clean_personas, units=FEW),
-    "redaction": Reader(redaction, ("lm/redaction.py:_line",), ("k3yk3y", str(Path.home())), FEW),
+    "redaction": Reader(
+        redaction,
+        ("lm/redaction.py:_line", *(f"credentials.py:_{name}" for name in _HIDDEN)),
+        ("k3yk3y", str(Path.home()), "eyJ", "eyJaaaaaaaa.", "sk-", "a1B", "://", "?key="), FEW,
+    ),
     "corpus prompts": Reader(
         corpus_prompts,
         (f"{_PROMPTS}:_nameless", *[f"{_PROMPTS}:_pattern"] * 2),
@@ -314,14 +319,9 @@ ELSEWHERE = {
     "credentials.py:_VARIABLE": "params.yaml",
     "credentials.py:_UUID": "params.yaml",
     "credentials.py:_HEXADECIMAL": "params.yaml",
-    "credentials.py:_USERINFO": "params.yaml and messages",
-    "credentials.py:_QUERY": "params.yaml and messages",
     "lm/config.py:_names_a_credential": "params.yaml",
     "lm/gguf.py:_PART": "files of installed packages",
     "lm/gguf.py:_distributions": "metadata of installed packages",
-    "credentials.py:_PREFIXED": "params.yaml",
-    "credentials.py:_TOKEN": "params.yaml",
-    "credentials.py:_JWT": "params.yaml",
     "lm/scoring.py:Scorer._fit": "runs of characters that are no space; each is one match",
     "lm/scoring.py:Scorer._words": "runs of characters that are no space; each is one match",
     "audits/personas/figures.py:_lexicon": "names of lexicons",

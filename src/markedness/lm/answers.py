@@ -25,6 +25,12 @@ _SPACES = " \t\n▁Ġ"
 _FINISH_REASON = re.compile(r"[A-Za-z_-]{1,40}")
 
 
+def end_of(said: str, redaction: Redaction) -> str:
+    """How an answer ended, in the words of a server or log; "unknown" where that is no such word."""
+    odd = not _FINISH_REASON.fullmatch(said) or redaction.error(said) != said
+    return "unknown" if odd or said == UNSUPPORTED else said  # which is the project's own word
+
+
 def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redaction) -> Completion:
     """A decoded 2xx body as a completion; RequestFailed says what of it cannot be read."""
     if isinstance(answer, dict) and answer.get("error"):
@@ -36,15 +42,9 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
         reason = f"the server broke the answer off: {choice.get('error') or 'error'}"
         raise RequestFailed(redaction.error(reason), cause=BROKEN_OFF)
     prompt_tokens, completion_tokens = reported_usage(answer)
-    finish_reason = choice.get("finish_reason")
-    if isinstance(finish_reason, str) and (
-        not _FINISH_REASON.fullmatch(finish_reason)
-        or finish_reason == UNSUPPORTED  # the project's own word
-        or redaction.error(finish_reason) != finish_reason
-    ):
-        finish_reason = "unknown"
+    said = choice.get("finish_reason")
     served: dict[str, Any] = {
-        "finish_reason": finish_reason if isinstance(finish_reason, str) else None,
+        "finish_reason": end_of(said, redaction) if isinstance(said, str) else None,
         "model": reported_name(answer.get("model"), redaction),
         "fingerprint": reported_name(answer.get("system_fingerprint"), redaction),
         "prompt_tokens": prompt_tokens,

@@ -16,7 +16,7 @@ from markedness.lm.base import ModelError
 from markedness.lm.batch_logs import batch_requests, unanswered
 from markedness.lm.config import CorpusSource
 from markedness.lm.corpus_files import matching, read_cells
-from markedness.lm.log_rows import together
+from markedness.lm.log_rows import ended, together
 from markedness.lm.logs import read_log
 from markedness.lm.mapping import Sources, spellings, unused_codes
 from markedness.lm.paths import fields, with_paths
@@ -132,7 +132,7 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
     rows = pd.DataFrame({name: found[name] for name in order}, index=table.index)
     for name in ("finish_reason", "error"):  # a log says how an answer ended, a table does not
         log = source.format is not None and name in table
-        rows[name] = table[name].astype("string") if log else pd.Series(pd.NA, index=table.index, dtype="string")
+        rows[name] = ended(table, name) if log else pd.Series(pd.NA, index=table.index, dtype="string")
     absent = () if columns.axes == "none" else tuple(sources.absent)
     codes = tuple(sentence for sentence, _ in unused)
     return Corpus(_as_generations(rows, axes), files, first_rows, absent, codes, notes)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from markedness.credentials import hide
+from markedness.lm.answers import end_of
 from markedness.lm.base import ModelError
 from markedness.lm.corpus_files import as_table
 from markedness.lm.redaction import Redaction
@@ -25,8 +25,6 @@ SAME, MODEL, ANSWERED, FAILED = "\0same", "\0model", "\0answered", "\0failed"
 WITHHELD = "content filter: the server withheld the answer"
 CUT_OFF = {"max_tokens": "length", "model_length": "length"}
 """Stop reasons of Inspect by the word that OpenAI's servers have for them."""
-_SEARCHED = 2_000
-"""Characters of an error that are looked through for keys; the rest is dropped."""
 NAMED = 5
 """Models that a message names."""
 
@@ -52,17 +50,27 @@ class Answers:
 
 
 def answer(text: object, prompt: object, finish_reason: object = None, error: object = None) -> Row:
-    """Our columns of one answer; an answer that a filter withheld, and none at all, are failures with a reason.
-
-    What the log says of a failure is kept as of a server (`markedness.lm.redaction`), without what looks like a key.
-    """
+    """Our columns of one answer; an answer that a filter withheld, and none at all, are failures with a reason."""
     reason = CUT_OFF.get(str(finish_reason), finish_reason)
     if reason == FILTERED:
         text, error = None, error or WITHHELD
     elif text is None and error is None:
         error = f"the log has no answer (finish reason {reason})"
-    said = Redaction().error(hide(str(error)[:_SEARCHED])) or "the log gives no reason" if error else None
-    return dict(zip(OURS, (None if error else text, prompt, reason, said), strict=True))
+    return dict(zip(OURS, (None if error else text, prompt, reason, error), strict=True))
+
+
+def ended(table: pd.DataFrame, column: str) -> pd.Series:
+    """Column finish_reason or error of a log, kept as what a server says: see `markedness.lm.redaction`.
+
+    Strings, <NA> where the log says nothing; "unknown" for what no server calls an end.
+    """
+    cells = table[column].astype("string")
+    said = Redaction()
+    known = {
+        cell: end_of(cell, said) if column == "finish_reason" else said.error(cell) or "no reason given"
+        for cell in cells.dropna().unique()
+    }
+    return cells.map(known).astype("string")
 
 
 def mapping(cell: object) -> Row:
@@ -120,7 +128,7 @@ def _models(logs: Sequence[Answers], where: str) -> list[str]:
         counts = Counter(str(name) for name in names if name)
         if len(counts) < 2:
             continue
-        named = ", ".join(f"{name} {times:,}" for name, times in counts.most_common(NAMED))
+        named = ", ".join(f"{Redaction().error(name)} {times:,}" for name, times in counts.most_common(NAMED))
         first = next(iter(counts))
         if any(is_other_model(first, other) for other in counts):
             raise ModelError(

@@ -6,7 +6,8 @@ A key is matched by three rules, from the strictest text to the loosest:
   model writes by chance; never for the home folder.
 - *Errors and model names* are rewritten for every key but a dummy (`is_dummy`: "e", "test", "sk-local"), in whatever
   case, also where the server shows only its beginning, or any part of a key that is long and random; and for the home
-  folder. They are rewritten before they are cut to length.
+  folder. Errors also for what looks like somebody else's key (`markedness.credentials.hide`). They are rewritten before
+  they are cut to length.
 - *Params* must not hold a key at all: `markedness.credentials` guesses from the form alone.
 """
 
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from markedness.credentials import bits_per_character
+from markedness.credentials import bits_per_character, hide
 
 LARGEST_ANSWER = 8_000_000
 """Bytes of one answer, decompressed; a larger one is not read."""
@@ -33,6 +34,8 @@ _SHORTEST_PART = 8
 """Characters of a key that give it away: servers show as much of a key they refuse."""
 _SEARCHED = 200_000
 """Characters of an error that are looked through; the rest is dropped."""
+_FORMED = 20_000
+"""Characters of an error that are looked through for forms of keys."""
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -78,13 +81,16 @@ def _without(text: str, key: str) -> str:
     return "".join(kept)
 
 
-def _line(text: str, key: str | None, home: str, longest: int) -> str:
-    """See `Redaction.error`."""
+def _line(text: str, key: str | None, home: str, longest: int, forms: bool) -> str:
+    """See `Redaction.error`; ``forms``: whether what looks like a key is none to keep."""
     if key and not is_dummy(key):
         text = _without(text[:_SEARCHED], key)
+    text = " ".join(text.split())
+    if forms:
+        text = hide(text[:_FORMED])
     if len(home) > 1:
         text = re.sub(rf"{re.escape(home)}(?![\w-])", "~", text)
-    line = printable(" ".join(text.split()))
+    line = printable(text)
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
@@ -109,10 +115,13 @@ class Redaction:
         return text.replace(self.key, SHOWN_KEY) if self.key and is_random(self.key) else text
 
     def error(self, text: str, longest: int = LONGEST_ERROR) -> str:
-        """A sentence for logs and tables: one printable line without key and home folder, then cut to length."""
-        made = _known_line if len(text) <= LONGEST_NAME else _line
-        return made(text, self.key, _home(os.environ.get("HOME")), longest)
+        """A sentence for logs and tables: one printable line without keys and home folder, then cut to length."""
+        return self._line(text, longest, True)
 
     def name(self, text: str) -> str:
-        """A model name or fingerprint as the server reports it."""
-        return self.error(text, LONGEST_NAME)
+        """A model name or fingerprint as the server reports it; an odd one is no key."""
+        return self._line(text, LONGEST_NAME, False)
+
+    def _line(self, text: str, longest: int, forms: bool) -> str:
+        made = _known_line if len(text) <= LONGEST_NAME else _line
+        return made(text, self.key, _home(os.environ.get("HOME")), longest, forms)
