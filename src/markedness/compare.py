@@ -156,7 +156,7 @@ class Comparison:
                 rows.append({**row, "note": reason or "not comparable in one of the two"})
                 continue
             made = inference.difference(first, second, self.confidence_level)
-            say = (self._caveats if math.isfinite(made.p) else self._why)(first, second)
+            say = made.caveat if math.isfinite(made.p) else self._why(first, second)
             said = filter(None, (say, unlike.otherwise, unlike.more, scored.left_out))
             rows.append(
                 {
@@ -166,11 +166,6 @@ class Comparison:
                 }
             )  # fmt: skip
         return rows
-
-    @staticmethod
-    def _caveats(first: Score, second: Score) -> str:
-        """What a reader must see at the Scores themselves, and so at their difference."""
-        return " ".join(dict.fromkeys(filter(None, (first.caveat, second.caveat))))
 
     @staticmethod
     def _why(first: Score, second: Score) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from markedness.gate import outputs
 from markedness.gate.cases import Decision, Outcome, Pair
 from markedness.gate.rules import decide, whole
+from markedness.gate.run import _not_passed as not_passed
 from markedness.results import Score
 from markedness.stats.inference import claim, detectable, mean_leave_out, spread
 
@@ -238,6 +241,23 @@ def test_missing_answers_count_on_both_sides_where_either_is_worse(side: int) ->
 
 
 # ---- all of it
+
+
+@pytest.mark.parametrize(("shift", "outcome"), [(2.0, FAILED), (0.0, PASSED), (0.5, INCONCLUSIVE)])
+def test_caveat_of_either_score_stands_where_its_outcome_stands(shift: float, outcome: Outcome) -> None:
+    few, spoken = "Fewer than 6 of 'name': it holds for these alone.", "Not over <names>: too few."
+    candidate = replace(score(names(shift, sd=0.1, seed=1)), caveat=few)
+    baseline = replace(score(names(0.0, sd=0.1, seed=2)), caveat=f"{spoken}")
+    made = decide([pair(candidate, baseline, 0.5)])
+    assert made[0].outcome is outcome and made[0].caveat == f"{few} {spoken}"
+    both = f"{few} {spoken}"
+    table = outputs.table(made, "old", {("toy", "new"): "1"})
+    assert table["caveat"].tolist() == [both] and few not in table["reason"][0]
+    case = ET.fromstring(outputs.junit(made, "old")).find(".//testcase")
+    assert case is not None and both in ET.tostring(case, "unicode").replace("&lt;", "<").replace("&gt;", ">")
+    assert both.replace("<", "\\<") in outputs.summary(made, "old", [])
+    if outcome is not PASSED:
+        assert next(not_passed(made)).endswith(both)
 
 
 def test_gate_fails_before_it_is_inconclusive() -> None:

@@ -59,6 +59,13 @@ class Decision:
     """Of each factor, in words."""
     clusters_needed: str = ""
     """With which it would be decided; "" where it is decided, or none can be named."""
+    caveat: str = ""
+    """What a reader must see at the two Scores, and so at what is decided on them."""
+
+    @property
+    def said(self) -> str:
+        """The reason, and what a reader must see beside it."""
+        return f"{self.reason.rstrip('.')}. {self.caveat}" if self.caveat else self.reason
 
 
 @dataclass(frozen=True)

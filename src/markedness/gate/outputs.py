@@ -20,7 +20,7 @@ GATE_COLUMNS = (
     "model", "baseline", "audit", "score", "outcome", "reason", "rule", "margin", "worse", "candidate_estimate",
     "baseline_estimate", "difference", "standard_error", "df", "low", "high", "p", "p_adjusted", "clusters",
     "clusters_needed", "candidate_p", "baseline_p", "candidate_n", "candidate_n_missing", "baseline_n",
-    "baseline_n_missing", "digest", "baseline_digest",
+    "baseline_n_missing", "caveat", "digest", "baseline_digest",
 )  # fmt: skip
 LOOK_COLUMNS = ("look", "of", "digest", "outcome")
 NO_RESULT = "none"
@@ -41,8 +41,8 @@ def table(decisions: Sequence[Decision], baseline: str, digests: Mapping[tuple[s
                 pair.model, baseline, pair.audit, pair.key, str(one.outcome), one.reason, _rule(one), pair.margin,
                 candidate.worse, candidate.estimate, before.estimate, one.difference, one.standard_error, one.df,
                 one.low, one.high, one.p, one.p_adjusted, one.clusters, one.clusters_needed, candidate.p, before.p,
-                candidate.n, candidate.n_missing, before.n, before.n_missing, digests[pair.audit, pair.model],
-                digests.get((pair.audit, baseline), ""),
+                candidate.n, candidate.n_missing, before.n, before.n_missing, one.caveat,
+                digests[pair.audit, pair.model], digests.get((pair.audit, baseline), ""),
             )
         )  # fmt: skip
     return pd.DataFrame(rows, columns=list(GATE_COLUMNS))
@@ -181,11 +181,11 @@ def junit(decisions: Sequence[Decision], baseline: str) -> bytes:
         name = f"{one.pair.audit}.{one.pair.key} [{one.pair.model}]"
         case = ET.SubElement(suite, "testcase", {"classname": one.pair.audit, "name": _xml(name)})
         if one.outcome is Outcome.FAILED:
-            ET.SubElement(case, "failure", {"message": _xml(one.reason), "type": _rule(one)}).text = _xml(one.reason)
+            ET.SubElement(case, "failure", {"message": _xml(one.reason), "type": _rule(one)}).text = _xml(one.said)
         elif one.outcome is Outcome.INCONCLUSIVE:
-            ET.SubElement(case, "skipped", {"message": _xml(f"inconclusive: {one.reason}")})
+            ET.SubElement(case, "skipped", {"message": _xml(f"inconclusive: {one.said}")})
         else:
-            ET.SubElement(case, "system-out").text = _xml(one.reason)
+            ET.SubElement(case, "system-out").text = _xml(one.said)
     ET.indent(suites)
     return bytes(ET.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"
 
@@ -208,7 +208,7 @@ def summary(decisions: Sequence[Decision], baseline: str, left_out: Sequence[str
         order = [Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.PASSED]
         for one in sorted(own, key=lambda one: order.index(one.outcome)):
             score = f"{one.pair.audit} {one.pair.key}"
-            answer = f"{one.outcome}: {_cell(one.reason)}"
+            answer = f"{one.outcome}: {_cell(one.said)}"
             lines.append(f"| {MARKS[one.outcome]} | {_cell(score)} | {_rule(one)} | {answer} |")
         lines.append("")
     if left_out:

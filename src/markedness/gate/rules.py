@@ -123,7 +123,7 @@ def _decided(case: Case) -> Decision:
     found = case.difference
     made = replace(
         made, difference=found.estimate, standard_error=found.standard_error, df=found.df, p=case.p,
-        p_adjusted=case.p_adjusted, clusters=_counted(found, 1.0),
+        p_adjusted=case.p_adjusted, clusters=_counted(found, 1.0), caveat=found.caveat,
     )  # fmt: skip
     if made.outcome is Outcome.INCONCLUSIVE:
         return made

@@ -133,9 +133,9 @@ def _not_passed(decisions: list[Decision]) -> Iterator[str]:
     together: dict[tuple[str, str, Outcome, str], list[str]] = {}
     for one in decisions:
         if one.outcome is not Outcome.PASSED:
-            together.setdefault((one.pair.model, one.pair.audit, one.outcome, one.reason), []).append(one.pair.key)
-    for (model, audit, outcome, reason), keys in together.items():
-        yield f"{model} {audit} {', '.join(keys)}: {outcome}: {reason}"
+            together.setdefault((one.pair.model, one.pair.audit, one.outcome, one.said), []).append(one.pair.key)
+    for (model, audit, outcome, said), keys in together.items():
+        yield f"{model} {audit} {', '.join(keys)}: {outcome}: {said}"
 
 
 def _write(

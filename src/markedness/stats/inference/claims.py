@@ -80,11 +80,14 @@ def difference(first: Score, second: Score, confidence_level: float = 0.95) -> S
     """First minus second, studentised: clusters that both were asked are paired, others stand for themselves.
 
     Both Scores must have been made by `claim` with the same factors; the null is that the two true values are equal.
-    Cost is that of their influences: nothing is recomputed. NaN bounds where a factor is sampled in one alone.
+    Cost is that of their influences: nothing is recomputed. NaN bounds where a factor is sampled in one alone. What a
+    reader must see at one of the two must be seen at their difference: its caveat has both.
     """
     estimate = first.estimate - second.estimate
+    caveat = " ".join(dict.fromkeys(filter(None, (first.caveat, second.caveat))))
     if not first.influences or set(first.influences) != set(second.influences):
-        return Score(first.key, estimate, method="no interval: the two are not sampled by the same factors")
+        why = "no interval: the two are not sampled by the same factors"
+        return Score(first.key, estimate, method=why, caveat=caveat)
     best, df, clusters, multiway = 0.0, NAN, {}, 0.0
     for name in [name for name in first.influences if name != CROSSED]:
         a, b = first.influences[name], second.influences[name]
@@ -107,7 +110,7 @@ def difference(first: Score, second: Score, confidence_level: float = 0.95) -> S
         first.key, estimate, low, high, p=p, clusters=clusters, detectable=found.detectable(),
         standard_error=found.standard_error, df=found.df,
         unit=first.unit, positive=f"{first.positive} more in the first", group=first.group, reference=first.reference,
-        over=first.over, method="t of the difference; clusters that both were asked are paired",
+        over=first.over, method="t of the difference; clusters that both were asked are paired", caveat=caveat,
     )  # fmt: skip
 
 
