@@ -151,11 +151,22 @@ def test_differences_of_scripted_controls_are_a_family_of_their_own() -> None:
 
 
 def test_correction_covers_the_tests_that_were_made() -> None:
-    table = corrected(pd.DataFrame({"p": [0.01, 0.04, math.nan], "model_a": "a", "model_b": "b"}), "holm")
+    made = {"score": "toy.gap", "p": [0.01, 0.04, math.nan], "model_a": "a", "model_b": "b"}
+    table = corrected(pd.DataFrame(made), "holm")
     # Holm over two tests: 2 x 0.01, and max(0.02, 0.04).
     assert table["p_adjusted"].tolist()[:2] == pytest.approx([0.02, 0.04])
     assert math.isnan(table["p_adjusted"][2])
-    assert table["correction"][0].startswith("Holm over 2 tests")
+    assert table["correction"][0].startswith("Holm over 2 tests: ")
+
+
+def test_correction_says_which_tests_it_counts_that_could_not_be_made_and_counts_no_pair_without_a_score() -> None:
+    p = [0.01, 0.04, math.nan, math.nan]
+    table = corrected(
+        pd.DataFrame({"score": ["a.x", "b.x", "c.x", ""], "p": p, "model_a": "a", "model_b": "b"}), "fdr_bh"
+    )
+    assert table["p_adjusted"].tolist() == pytest.approx([0.03, 0.06, math.nan, math.nan], nan_ok=True)
+    said = "Benjamini-Hochberg over 2 tests and 1 that could not be made, at p = 1: "
+    assert table["correction"][0].startswith(said) and table["correction"][3] == ""
 
 
 def test_word_overlap_counts_shared_words_per_group() -> None:

@@ -332,7 +332,11 @@ def corrected(table: pd.DataFrame, correction: str, controls: Collection[str] = 
     table["p_adjusted"], table["correction"] = np.nan, ""
     scripted = table[["model_a", "model_b"]].isin(list(controls)).any(axis=1)
     for family, which in ((scripted, "pairs with a scripted control"), (~scripted, MODELS)):
-        tests = f"{CORRECTIONS[correction]} over {count(int(table.loc[family, 'p'].notna().sum()), 'test')}"
+        family = family & table["score"].ne("")  # a pair with nothing to compare is no score
+        known = table.loc[family, "p"].notna()
+        tests = f"{CORRECTIONS[correction]} over {count(int(known.sum()), 'test')}"
+        if correction != "holm" and not known.all():
+            tests += f" and {int((~known).sum()):,} that could not be made, at p = 1"
         adjust = inference.holm if correction == "holm" else inference.benjamini_hochberg
         table.loc[family, "p_adjusted"] = adjust(table.loc[family, "p"].astype(float))
         table.loc[family, "correction"] = f"{tests}: {FAMILY.format(which)}"
