@@ -3,14 +3,14 @@
 For designs of paired differences: a unit (a pair of texts) has a
 difference in some of many cells (group x task) and belongs to a cluster of each factor (name, vignette).
 
-Sources: Cameron, Gelbach & Miller 2011, Journal of Business & Economic Statistics 29(2):238-249 (crossed clusters);
-Brunner, Dette & Munk 1997, Journal of the American Statistical Association 92:1494-1502 (ANOVA-type statistic).
+Source: Cameron, Gelbach & Miller 2011, Journal of Business & Economic Statistics 29(2):238-249 (crossed clusters).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -20,9 +20,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from markedness.results import NAN
+from markedness.stats.inference.anova_type import ClusterSums, anova_type
 from markedness.stats.inference.arrays import Codes, Floats, LeaveOut
 from markedness.stats.inference.permutation import Null, draws_needed, flip_test
-from markedness.stats.inference.power import ALPHA, POWER
+from markedness.stats.inference.power import ALPHA
 from markedness.stats.inference.spreads import MIN_CLUSTERS, NO_SPREAD, Spread, effective, spread
 
 SPARSE = 16
@@ -253,12 +254,13 @@ class Crossed:
         total = own.filled.sum(axis=0)
         estimate = float(((np.square(total) - within) / apart).mean())
         found = spread(own._excess_without(total, within, apart), own.factors, own.groups)
-        null, detectable = own._anova_type(total, within, apart, ALPHA / max(1, family))
+        scale = 1 / np.sqrt(apart)
+        null, detectable = anova_type(total * scale, own._centred_sums(scale), ALPHA / max(1, family))
 
         def statistic(sums: Floats) -> Floats:
             return np.asarray(((np.square(sums) - within) / apart).mean(axis=1))
 
-        flipped = own._flips(own.filled, statistic, rng, family)
+        flipped = own._flips(own.filled, statistic, rng, family, math.isnan(null.p))
         return Claim(estimate, found, null if flipped is None else flipped, detectable)
 
     def _shared(self) -> tuple[Floats, Floats]:
@@ -285,46 +287,14 @@ class Crossed:
 
         return without
 
-    def _anova_type(self, total: Floats, within: Floats, apart: Floats, alpha: float) -> tuple[Null, float]:
-        """The p of the ANOVA-type statistic and the smallest excess that it finds with `POWER`.
-
-        Squared sums over the trace of their covariance, as chi-square over its degrees of freedom,
-        trace(S)^2 / trace(S^2); trace(S^2) without the squares of single clusters, which estimation adds. Sums are not
-        centred, so that the trace grows with an effect and needs no degrees of freedom of its own.
-        """
-        from scipy import stats
-
-        scale = 1 / np.sqrt(apart)
-        candidates: list[tuple[Floats, float]] = []
-        crossed, crossed_bias = np.zeros((len(total), len(total))), 0.0
+    def _centred_sums(self, scale: Floats) -> Iterator[ClusterSums]:
+        """Of each partition the sums of its clusters, each cell centred and times its ``scale``, shape (cells,)."""
+        centred = self.filled - self.mean * self.there
         for part in self.partitions:
-            sums = _sums(self.filled, part.codes, part.n) * scale
-            product, bias = sums.T @ sums, float(np.square(np.square(sums).sum(axis=1)).sum())
-            crossed += part.sign * product
-            crossed_bias += part.sign * bias
-            if len(part.members) == 1:
-                candidates.append((product, bias))
-        candidates.append((crossed, max(crossed_bias, 0.0)))
-        covariance, bias = max(candidates, key=lambda one: float(np.trace(one[0])))
-        trace = float(np.trace(covariance))
-        if trace <= 1e-12:
-            return Null(p=1.0), NAN
-        squared = max(float(np.square(covariance).sum()) - bias, trace**2 / len(total))
-        freedom = max(trace**2 / squared, 1.0)
-        ratio = float((np.square(total) / apart).sum()) / trace
-        needed = _noncentrality(freedom, alpha) * trace / freedom / len(total)
-        return Null(p=float(stats.chi2.sf(ratio * freedom, freedom)), mean=0.0), needed
-
-
-def _noncentrality(freedom: float, alpha: float) -> float:
-    """Noncentrality of chi-square that is found at ``alpha`` with `POWER`."""
-    from scipy import optimize, stats
-
-    bound = float(stats.chi2.isf(alpha, freedom))
-    high = 10.0
-    while stats.ncx2.sf(bound, freedom, high) < POWER:
-        high *= 2
-    return float(optimize.brentq(lambda shift: stats.ncx2.sf(bound, freedom, shift) - POWER, 1e-6, high, xtol=1e-3))
+            counts = _sums(self.there, part.codes, part.n)
+            size = np.square(counts.sum(axis=0)) / np.square(counts).sum(axis=0)
+            sums = _sums(centred, part.codes, part.n) * scale * np.sqrt(size / (size - 1))
+            yield ClusterSums(part.sign, len(part.members) == 1, sums, size)
 
 
 def _total(sums: Floats) -> Floats:

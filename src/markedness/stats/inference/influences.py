@@ -51,7 +51,7 @@ def pair_null(pairs: ArrayLike) -> Null:
 
     To exchange the sides of a cluster changes the sign of its products with others. The mean square of the summed
     differences is taken as chi-square with the mean and variance that all such exchanges give it, which is the
-    ANOVA-type statistic of `markedness.stats.inference.crossed`: for few clusters, whose exchanges are too few for a
+    ANOVA-type statistic of `markedness.stats.inference.anova_type`: for few clusters, whose exchanges are too few for a
     small p.
 
     Parameters

@@ -28,9 +28,9 @@ CLUSTERED = {
 }
 SIZE = {
     "names": "products of differences that share no name, reference name or vignette (phrase); squared sums over"
-    " products within clusters (ANOVA-type)",
-    "dialect": "products of differences of different texts and vignettes; squared sums over products within"
-    " clusters (ANOVA-type)",
+    " the trace of their covariance by cluster (ANOVA-type, F)",
+    "dialect": "products of differences of different texts and vignettes; squared sums over the trace of their"
+    " covariance by cluster (ANOVA-type, F)",
 }
 REQUESTED = "; iterations are clusters too, since requests hold texts of one side only"
 FLIPPED = "where few differ or none share a cluster, signs of whole clusters exchanged"
