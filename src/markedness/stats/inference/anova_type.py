@@ -5,6 +5,7 @@ Source: Brunner, Dette & Munk 1997, Journal of the American Statistical Associat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -50,7 +51,9 @@ class _Covariance(NamedTuple):
         return max(self.trace**2 / squares, 1.0), max(self.trace**2 / without, 1.0)
 
 
-def anova_type(total: Floats, parts: Iterable[ClusterSums], alpha: float) -> tuple[Null, float]:
+def anova_type(
+    total: Floats, parts: Iterable[ClusterSums], alpha: float, exchanged: float = math.inf
+) -> tuple[Null, float]:
     """Test of the sum of squared sums of cells, and the smallest mean excess over cells that it finds with `POWER`.
 
     By F with trace(S)^2 / trace(S^2) degrees of freedom, S the covariance of the sums, and as many times those of S.
@@ -66,6 +69,9 @@ def anova_type(total: Floats, parts: Iterable[ClusterSums], alpha: float) -> tup
         Sums of clusters on the same scale.
     alpha
         Level of the test.
+    exchanged
+        How many clusters have their signs exchanged in place of F, for the excess alone: that test's error, of sums
+        that are not centred, grows with an effect.
 
     Returns
     -------
@@ -90,17 +96,20 @@ def anova_type(total: Floats, parts: Iterable[ClusterSums], alpha: float) -> tup
     few, many = largest.of_sums
     ratio = float(np.square(total).sum()) / largest.trace
     bound = float(stats.f.isf(alpha, few, few * largest.freedom))
-    needed = _noncentrality(bound, many, many * largest.freedom) / many * largest.trace / len(total)
+    shift = _noncentrality(bound, many, many * largest.freedom, 1 / (many * (exchanged - 1)))
+    needed = shift / many * largest.trace / len(total)
     return Null(p=float(stats.f.sf(ratio, few, few * largest.freedom)), mean=0.0), needed
 
 
-def _noncentrality(bound: float, first: float, second: float) -> float:
-    """Noncentrality at which F with these degrees of freedom is above ``bound`` with `POWER`."""
+def _noncentrality(bound: float, first: float, second: float, growth: float) -> float:
+    """Noncentrality at which F with these degrees of freedom is above ``bound`` with `POWER`; NaN where none is.
+
+    ``growth``: of the bound by each unit of the noncentrality, relative.
+    """
     from scipy import optimize, stats
 
-    high = 10.0
-    while stats.ncf.sf(bound, first, second, high) < POWER:
-        high *= 2
-    return float(
-        optimize.brentq(lambda shift: stats.ncf.sf(bound, first, second, shift) - POWER, 1e-6, high, xtol=1e-3)
-    )
+    def short(shift: float) -> float:
+        return float(stats.ncf.sf(bound * (1 + growth * shift), first, second, shift)) - POWER
+
+    high = next((2.0**power for power in range(3, 14) if short(2.0**power) > 0), NAN)
+    return NAN if math.isnan(high) else float(optimize.brentq(short, 1e-6, high, xtol=1e-3))

@@ -108,6 +108,11 @@ class Crossed:
                 found.append(Partition(1, codes.astype(np.intp), len(known), (len(found),)))
         return found
 
+    @property
+    def _exchanged(self) -> bool:
+        """Whether clusters share nothing and are so few that signs are exchanged."""
+        return len(self.singles) == 1 and self.singles[0].n <= FLIPPED
+
     @cached_property
     def partitions(self) -> list[Partition]:
         """`singles` and their crossings."""
@@ -224,9 +229,11 @@ class Crossed:
         """The test by exchanged signs, of the factor where it is least certain; None where it does not apply."""
         if not self.singles:
             return None
-        alone = always or (len(self.singles) == 1 and self.singles[0].n <= FLIPPED)
         finest = self.partitions[-1]
-        if not alone and (np.abs(_sums(parts, finest.codes, finest.n)) > 1e-12).any(axis=1).sum() >= SPARSE:
+        if (
+            not (always or self._exchanged)
+            and (np.abs(_sums(parts, finest.codes, finest.n)) > 1e-12).any(axis=1).sum() >= SPARSE
+        ):
             return None
         two_sided = statistic is _total
         made = [
@@ -255,7 +262,8 @@ class Crossed:
         estimate = float(((np.square(total) - within) / apart).mean())
         found = spread(own._excess_without(total, within, apart), own.factors, own.groups)
         scale = 1 / np.sqrt(apart)
-        null, detectable = anova_type(total * scale, own._centred_sums(scale), ALPHA / max(1, family))
+        exchanged = own.singles[0].n if own._exchanged else math.inf
+        null, detectable = anova_type(total * scale, own._centred_sums(scale), ALPHA / max(1, family), exchanged)
 
         def statistic(sums: Floats) -> Floats:
             return np.asarray(((np.square(sums) - within) / apart).mean(axis=1))
