@@ -211,6 +211,26 @@ def test_get_of_a_file_address_is_refused_and_the_others_are_fetched(tmp_path: P
     assert right.exists() and not local.exists()
 
 
+def test_get_of_a_pin_that_dvc_add_made_says_that_it_has_no_address_and_fetches_the_others(
+    tmp_path: Path, server: str
+) -> None:
+    own, right = pin(tmp_path, "a.csv", "http://127.0.0.1:9/a.csv"), pin(tmp_path, "b.csv", f"{server}/right.csv")
+    text = own.with_suffix(".csv.dvc").read_text(encoding="utf-8")
+    own.with_suffix(".csv.dvc").write_text(text[text.index("outs:") :], encoding="utf-8")
+    (error,) = corpora.get(tmp_path, say=lambda _: None)
+    assert str(error).startswith(f"{own}: its pin has no address") and right.exists()
+    own.write_bytes(CONTENT)
+    assert corpora.get(tmp_path, say=lambda _: None) == []
+
+
+@pytest.mark.parametrize("content", ["", "outs: []", "outs:\n- path: a.csv\n", "[1", "- 1"])
+def test_pin_that_says_nothing_of_one_file_is_a_sentence_with_its_path(content: str, tmp_path: Path) -> None:
+    path = pin(tmp_path, "a.csv", "http://127.0.0.1:9/a.csv").with_suffix(".csv.dvc")
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(corpora.CorpusError, match=r"a\.csv\.dvc: does not say md5 and size of one file"):
+        corpora.pins(tmp_path)
+
+
 def test_get_where_one_folder_cannot_be_written_fetches_the_others(tmp_path: Path, server: str) -> None:
     path = pin(tmp_path, "a.csv", f"{server}/right.csv")
     right = pin(tmp_path, "b.csv", f"{server}/right.csv")

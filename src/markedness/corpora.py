@@ -44,6 +44,7 @@ class Pin:
     path: Path
     """Where the file belongs."""
     url: str
+    """"" where 'dvc add' made the pin."""
     md5: str
     size: int
 
@@ -61,9 +62,16 @@ def pins(root: Path, prefix: str = "") -> list[Pin]:
         path = file.with_suffix("")
         if not path.relative_to(folder).as_posix().startswith(prefix):
             continue
-        pin = yaml.safe_load(file.read_text(encoding="utf-8"))
-        out = pin["outs"][0]
-        found.append(Pin(path, str(pin["deps"][0]["path"]).strip(), out["md5"], out["size"]))
+        try:
+            pin = yaml.safe_load(file.read_text(encoding="utf-8"))
+            (out,) = pin["outs"]
+            url = str(pin["deps"][0]["path"]).strip() if pin.get("deps") else ""
+            found.append(Pin(path, url, str(out["md5"]), int(out["size"])))
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, yaml.YAMLError) as error:
+            raise CorpusError(
+                f"{file}: does not say md5 and size of one file; make it again with 'dvc add {path.name}', or move it "
+                "out of data/corpora"
+            ) from error
     if not found:
         raise CorpusError(f"{folder}/{prefix}*: no pinned data sets; see data/README.md for their names")
     return found
@@ -162,6 +170,11 @@ class _BrokenError(Exception):
 
 
 def _download(pin: Pin) -> None:
+    if not pin.url:
+        raise CorpusError(
+            f"{pin.path}: its pin has no address, and no DVC remote that is set up here has it; put the file there "
+            f"yourself (md5 {pin.md5}), or add the remote that it was pushed to ('dvc remote add')"
+        )
     for attempt in range(1, len(WAITS) + 2):
         try:
             return _place(pin, _chunks(pin.url, pin.size), pin.url)

@@ -276,6 +276,36 @@ def test_read_log_keeps_no_key_and_no_home_folder_of_what_it_says_of_a_failure(k
     assert not rows["finish_reason"].isin(["unsupported", f"key {key}"]).any()
 
 
+@pytest.mark.parametrize("place", ["error", "finish_reason"])
+def test_read_log_with_half_of_a_surrogate_pair_in_how_one_answer_ended_reads_the_others(
+    place: str, tmp_path: Path
+) -> None:
+    # as a gateway writes that cuts a quoted prompt inside an emoji
+    for name in LOGS.glob("openai_batch_*"):
+        shutil.copy(name, tmp_path)
+    first, *others = (LOGS / "openai_batch_output.jsonl").read_text().splitlines()
+    row = json.loads(first)
+    if place == "error":
+        row["response"]["body"] = {"error": {"message": "Invalid prompt: \ud83d"}}
+    else:
+        row["response"]["body"]["choices"][0]["finish_reason"] = "st\ud83d"
+    (tmp_path / "openai_batch_output.jsonl").write_text("\n".join([json.dumps(row), *others]))
+    whole = read("openai_batch", "openai_batch_[oe]*.jsonl").rows
+    rows = read("openai_batch", "openai_batch_[oe]*.jsonl", tmp_path).rows
+    if place == "error":
+        assert rows["error"].eq("Invalid prompt: \\ud83d").sum() == 1
+        assert rows["text"].notna().sum() < whole["text"].notna().sum()
+    else:
+        assert rows["finish_reason"].eq("unknown").sum() == 1 and len(rows) == len(whole)
+
+
+def test_read_log_of_lm_eval_with_an_empty_error_beside_each_answer_has_no_failures(tmp_path: Path) -> None:
+    lines = [line for line in (LOGS / "lm_eval.jsonl").read_text().splitlines() if '"filter": "raw"' in line]
+    (tmp_path / "log.jsonl").write_text("\n".join(json.dumps(json.loads(line) | {"error": ""}) for line in lines))
+    rows = read("lm_eval", "log.jsonl", tmp_path, columns={"text": "filtered_resps.0"}).rows
+    assert rows["error"].isna().all() and rows["text"].notna().all()
+
+
 def test_read_log_of_inspect_counts_an_invalidated_sample_as_failed(tmp_path: Path) -> None:
     log = json.loads((LOGS / "inspect.json").read_text())
     log["samples"][0]["invalidation"] = {"timestamp": "2026-01-01T00:00:00+00:00", "author": "a", "reason": "a leak"}

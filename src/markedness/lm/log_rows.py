@@ -54,7 +54,7 @@ def answer(text: object, prompt: object, finish_reason: object = None, error: ob
     reason = CUT_OFF.get(str(finish_reason), finish_reason)
     if reason == FILTERED:
         text, error = None, error or WITHHELD
-    elif text is None and error is None:
+    elif text is None and not error:
         error = f"the log has no answer (finish reason {reason})"
     return dict(zip(OURS, (None if error else text, prompt, reason, error), strict=True))
 
@@ -64,13 +64,11 @@ def ended(table: pd.DataFrame, column: str) -> pd.Series:
 
     Strings, <NA> where the log says nothing; "unknown" for what no server calls an end.
     """
-    cells = table[column].astype("string")
-    said = Redaction()
-    known = {
-        cell: end_of(cell, said) if column == "finish_reason" else said.error(cell) or "no reason given"
-        for cell in cells.dropna().unique()
-    }
-    return cells.map(known).astype("string")
+    cells = [None if missing else str(cell) for cell, missing in zip(table[column], table[column].isna(), strict=True)]
+    said, known = Redaction(), dict[str | None, str | None]({None: None, "": None})
+    for cell in {cell for cell in cells if cell}:  # half of a surrogate pair, too, which no column of strings may hold
+        known[cell] = end_of(cell, said) if column == "finish_reason" else said.error(cell) or "no reason given"
+    return pd.Series([known[cell] for cell in cells], index=table.index, dtype="string")
 
 
 def mapping(cell: object) -> Row:

@@ -186,7 +186,7 @@ class Run:
     def stopped(self, left: int) -> BudgetError:
         """What is raised where the budget ends the run."""
         meter = self.meter
-        by_cost = meter.max_cost is not None and meter.allows([]) and meter.max_requests != meter.requests
+        by_cost = meter.max_cost is not None and (meter.max_requests is None or meter.requests < meter.max_requests)
         limit = "max_cost" if by_cost else "max_requests"
         failed = "".join(
             f"; {self.counts.failed:,} failed, most often because: {reason}"
