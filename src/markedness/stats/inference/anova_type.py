@@ -51,10 +51,19 @@ class _Covariance(NamedTuple):
         return max(self.trace**2 / squares, 1.0), max(self.trace**2 / without, 1.0)
 
 
-def anova_type(
-    total: Floats, parts: Iterable[ClusterSums], alpha: float, exchanged: float = math.inf
-) -> tuple[Null, float]:
-    """Test of the sum of squared sums of cells, and the smallest mean excess over cells that it finds with `POWER`.
+class AnovaType(NamedTuple):
+    """Whether sums of cells depart from 0, and by how much they would have to."""
+
+    null: Null
+    """p; NaN where no cell varies though some depart from 0."""
+    detectable: float = NAN
+    """The smallest mean excess over cells that is found with `POWER`, in squared units of the values."""
+    error: float = 0.0
+    """Standard deviation of the mean excess where there is none."""
+
+
+def anova_type(total: Floats, parts: Iterable[ClusterSums], alpha: float, exchanged: float = math.inf) -> AnovaType:
+    """Test of the sum of squared sums of cells.
 
     By F with trace(S)^2 / trace(S^2) degrees of freedom, S the covariance of the sums, and as many times those of S.
     Sums are centred, so that an effect, however large, is no part of S. Few clusters make trace(S^2) too large, by the
@@ -72,11 +81,6 @@ def anova_type(
     exchanged
         How many clusters have their signs exchanged in place of F, for the excess alone: that test's error, of sums
         that are not centred, grows with an effect.
-
-    Returns
-    -------
-    Null, float
-        p is NaN where no cell varies though some depart from 0; the excess in squared units of the values.
     """
     from scipy import stats
 
@@ -89,27 +93,32 @@ def anova_type(
             covariances.append(_Covariance(product, squares, float(np.diag(product) @ (part.sizes - 1)) / trace))
             below += trace**2 / covariances[-1].freedom
     if not covariances:
-        return Null(p=1.0 if np.abs(total).max() <= 1e-12 else NAN), NAN
+        return AnovaType(Null(p=1.0 if np.abs(total).max() <= 1e-12 else NAN))
     freedom = min(float(np.trace(crossed)) ** 2 / below, max(one.freedom for one in covariances))
     covariances.append(_Covariance(crossed, max(bias, 0.0), freedom))
     largest = max(covariances, key=lambda one: one.trace)
     few, many = largest.of_sums
     ratio = float(np.square(total).sum()) / largest.trace
     bound = float(stats.f.isf(alpha, few, few * largest.freedom))
-    shift = _noncentrality(bound, many, many * largest.freedom, 1 / (many * (exchanged - 1)))
-    needed = shift / many * largest.trace / len(total)
-    return Null(p=float(stats.f.sf(ratio, few, few * largest.freedom)), mean=0.0), needed
+    shift = noncentrality(bound, many, many * largest.freedom, 1 / (many * (exchanged - 1)))
+    of_each = largest.trace / len(total)
+    null = Null(p=float(stats.f.sf(ratio, few, few * largest.freedom)), mean=0.0)
+    return AnovaType(null, shift / many * of_each, math.sqrt(2 / many) * of_each)
 
 
-def _noncentrality(bound: float, first: float, second: float, growth: float) -> float:
+def noncentrality(bound: float, first: float, second: float, growth: float) -> float:
     """Noncentrality at which F with these degrees of freedom is above ``bound`` with `POWER`; NaN where none is.
 
-    ``growth``: of the bound by each unit of the noncentrality, relative.
+    ``second``: infinite for chi-square over its degrees of freedom. ``growth``: of the bound by each unit of the
+    noncentrality, relative.
     """
     from scipy import optimize, stats
 
     def short(shift: float) -> float:
-        return float(stats.ncf.sf(bound * (1 + growth * shift), first, second, shift)) - POWER
+        least = bound * (1 + growth * shift)
+        if math.isinf(second):
+            return float(stats.ncx2.sf(least * first, first, shift)) - POWER
+        return float(stats.ncf.sf(least, first, second, shift)) - POWER
 
     high = next((2.0**power for power in range(3, 14) if short(2.0**power) > 0), NAN)
     return NAN if math.isnan(high) else float(optimize.brentq(short, 1e-6, high, xtol=1e-3))

@@ -249,7 +249,8 @@ class Crossed:
 
         The mean of products of two values of a cell that share no cluster: unbiased whatever the size, 0 on average
         where no cell has an effect, and then below 0 as often. p, one-sided, is of the ANOVA-type statistic; where few
-        units differ, or no two share a cluster, of exchanged signs.
+        units differ, or no two share a cluster, of exchanged signs. The error is at least that where there is no
+        effect: leaving out clusters shows none of a square near 0.
         """
         own = self.only(self.usable())
         if not own.values.size or not own.singles:
@@ -263,13 +264,14 @@ class Crossed:
         found = spread(own._excess_without(total, within, apart), own.factors, own.groups)
         scale = 1 / np.sqrt(apart)
         exchanged = own.singles[0].n if own._exchanged else math.inf
-        null, detectable = anova_type(total * scale, own._centred_sums(scale), ALPHA / max(1, family), exchanged)
+        tested = anova_type(total * scale, own._centred_sums(scale), ALPHA / max(1, family), exchanged)
+        found = found.at_least(tested.error, found.df)
 
         def statistic(sums: Floats) -> Floats:
             return np.asarray(((np.square(sums) - within) / apart).mean(axis=1))
 
-        flipped = own._flips(own.filled, statistic, rng, family, math.isnan(null.p))
-        return Claim(estimate, found, null if flipped is None else flipped, detectable)
+        flipped = own._flips(own.filled, statistic, rng, family, math.isnan(tested.null.p))
+        return Claim(estimate, found, tested.null if flipped is None else flipped, tested.detectable)
 
     def _shared(self) -> tuple[Floats, Floats]:
         """Of each cell: the sum of products of values that share a cluster, and the number of those that share none."""
