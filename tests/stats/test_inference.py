@@ -294,6 +294,29 @@ def test_pair_null_of_few_clusters_without_an_effect_rarely_has_a_small_p() -> N
         assert stats.binomtest(found, 2000, level, alternative="greater").pvalue > 0.001, (level, found)
 
 
+@pytest.mark.parametrize("n", [7, 8, 12])
+def test_pair_detectable_is_found_as_promised_where_all_clusters_differ_alike(n: int) -> None:
+    # by the spread of exchanges where nothing differs 0.4 of it would be promised, and found in 37 % with 8 clusters
+    rng, alpha = np.random.default_rng([20261128, n]), 0.0125
+    noise = [rng.normal(0, 1, (n, 6)) for _ in range(200)]
+    promised = float(np.median([inference.pair_detectable((one @ one.T)[None], alpha) for one in noise[:50]]))
+    shift = np.full(6, math.sqrt(promised / 6))
+    found = np.mean([inference.pair_null(((one + shift) @ (one + shift).T)[None]).p <= alpha for one in noise])
+    assert 0.7 < found < 0.97
+
+
+def test_pair_null_knows_the_p_where_all_clusters_differ_alike() -> None:
+    pairs = np.ones((1, 6, 6))
+    assert (
+        inference.pair_null(pairs).smallest_p
+        == pytest.approx(inference.pair_null(pairs).p)
+        == pytest.approx(0.0101, abs=1e-4)
+    )
+    assert math.isnan(inference.pair_detectable(pairs, 0.001)), "no effect, however large, has so small a p"
+    pairs[0, 5] = pairs[0, :, 5] = np.nan  # a cluster that is not there
+    assert inference.pair_null(pairs).smallest_p == pytest.approx(inference.pair_null(np.ones((1, 5, 5))).p)
+
+
 def test_spread_at_least_raises_the_standard_error_and_its_influences_alone() -> None:
     found = spread(mean_leave_out([0.0, 1, 0, 1, 0, 1]), {"name": np.arange(6)})
     raised = found.at_least(2 * found.standard_error, 100)

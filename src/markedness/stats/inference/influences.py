@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from markedness.stats.inference.anova_type import noncentrality
 from markedness.stats.inference.arrays import Codes, Estimator, Floats, factorized
 from markedness.stats.inference.permutation import Null
 from markedness.stats.inference.spreads import MIN_CLUSTERS, Spread, effective
@@ -68,19 +69,59 @@ def pair_null(pairs: ArrayLike) -> Null:
     from scipy import stats
 
     values = np.asarray(pairs, dtype=float)
-    there = np.isfinite(values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        weighted = np.where(there, values, 0.0) / np.maximum(there.sum(axis=0), 1)
-    own = np.eye(values.shape[1], dtype=bool)
-    weighted /= max(1, int((there.any(axis=0) & ~own).sum()))
-    trace, products = float(weighted[:, own].sum()), weighted[:, ~own]
-    squares = float(np.square(products).sum())
+    trace, total, squares = _weighted_sums(values)
     if trace <= 1e-12 or squares <= 1e-24:
         return Null(p=1.0)
     df = max(1.0, trace**2 / squares)
     low, high = (stats.chi2.ppf([0.025, 0.975], df) / df - 1) * trace
-    p = float(stats.chi2.sf((1 + float(products.sum()) / trace) * df, df))
-    return Null(p, 0.0, float(low), float(high), sd=float(np.sqrt(2 * squares)))
+    alike = _weighted_sums(np.where(np.isfinite(values), 1.0, np.nan))
+    return Null(
+        _chi_square_p(trace, total, squares), 0.0, float(low), float(high), smallest_p=_chi_square_p(*alike),
+        sd=math.sqrt(2 * squares),
+    )  # fmt: skip
+
+
+def pair_detectable(pairs: ArrayLike, alpha: float) -> float:
+    """The smallest `pair_mean` that exchanged signs of clusters find at ``alpha`` with `POWER`; NaN where none.
+
+    Of products of what differs around its mean: where clusters all differ alike, exchange varies by what is to be
+    found, so that the error of the test grows with it. ``pairs``: see `pair_null`.
+    """
+    from scipy import stats
+
+    values = np.asarray(pairs, dtype=float)
+    known = np.isfinite(values)
+    n = np.maximum(known.any(axis=2).sum(axis=1), 2)[:, None, None]
+    by_row, by_column, whole = (
+        np.where(known, values, 0.0).sum(axis=axes, keepdims=True) / np.maximum(known.sum(axis=axes, keepdims=True), 1)
+        for axes in (2, 1, (1, 2))
+    )
+    centred = (values - by_row - by_column + whole) * n / (n - 1)
+    trace, _, squares = _weighted_sums(np.where(known, centred, np.nan))
+    if trace <= 1e-12 or squares <= 1e-24:
+        return math.nan
+    own, others, _ = _weighted_sums(np.where(known, 1.0, np.nan))
+    df = max(1.0, trace**2 / squares)
+    shift = noncentrality(float(stats.chi2.isf(alpha, df)) / df, df, math.inf, own / others / df)
+    return shift / df * trace
+
+
+def _weighted_sums(values: Floats) -> tuple[float, float, float]:
+    """Sum of the products of clusters with themselves and with others, and of the squares of these, per pair."""
+    there, own = np.isfinite(values), np.eye(values.shape[1], dtype=bool)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        weighted = np.where(there, values, 0.0) / np.maximum(there.sum(axis=0), 1)
+    weighted /= max(1, int((there.any(axis=0) & ~own).sum()))
+    products = weighted[:, ~own]
+    return float(weighted[:, own].sum()), float(products.sum()), float(np.square(products).sum())
+
+
+def _chi_square_p(trace: float, total: float, squares: float) -> float:
+    """See `pair_null`."""
+    from scipy import stats
+
+    df = max(1.0, trace**2 / squares)
+    return float(stats.chi2.sf((1 + total / trace) * df, df))
 
 
 def influence_errors(influences: ArrayLike, strata: ArrayLike) -> tuple[Floats, Floats]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -30,6 +31,7 @@ from markedness.stats.inference import (
     claim,
     draws_needed,
     exchange_test,
+    pair_detectable,
     pair_mean,
     pair_null,
 )
@@ -218,11 +220,12 @@ def _score(
         observed = float(estimate(np.ones((1, len(crawls.names))))[0])
         return exchange_test(observed, draw, draws_needed(family), False, smallest_p)
 
-    return crawls.claim(
+    made = crawls.claim(
         key, estimate, np.array([row for one in topics for row in one.there]), family, null,
         method=_METHOD.format("" if exact else ", approximated by chi-square, since so few crawls have few exchanges"),
         **about,
     )  # fmt: skip
+    return made if math.isnan(made.detectable) else replace(made, detectable=pair_detectable(pairs, ALPHA / family))
 
 
 def _weighted(pairs: Floats) -> Estimator:
