@@ -74,11 +74,8 @@ def pair_null(pairs: ArrayLike) -> Null:
         return Null(p=1.0)
     df = max(1.0, trace**2 / squares)
     low, high = (stats.chi2.ppf([0.025, 0.975], df) / df - 1) * trace
-    alike = _weighted_sums(np.where(np.isfinite(values), 1.0, np.nan))
-    return Null(
-        _chi_square_p(trace, total, squares), 0.0, float(low), float(high), smallest_p=_chi_square_p(*alike),
-        sd=math.sqrt(2 * squares),
-    )  # fmt: skip
+    p = float(stats.chi2.sf((1 + total / trace) * df, df))
+    return Null(p, 0.0, float(low), float(high), sd=math.sqrt(2 * squares))
 
 
 def pair_detectable(pairs: ArrayLike, alpha: float) -> float:
@@ -114,14 +111,6 @@ def _weighted_sums(values: Floats) -> tuple[float, float, float]:
     weighted /= max(1, int((there.any(axis=0) & ~own).sum()))
     products = weighted[:, ~own]
     return float(weighted[:, own].sum()), float(products.sum()), float(np.square(products).sum())
-
-
-def _chi_square_p(trace: float, total: float, squares: float) -> float:
-    """See `pair_null`."""
-    from scipy import stats
-
-    df = max(1.0, trace**2 / squares)
-    return float(stats.chi2.sf((1 + total / trace) * df, df))
 
 
 def influence_errors(influences: ArrayLike, strata: ArrayLike) -> tuple[Floats, Floats]:
