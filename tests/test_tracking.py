@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,7 +22,7 @@ import pandas as pd
 import pytest
 
 from markedness import tracking, tracking_store
-from markedness.provenance import flat, key_of, public
+from markedness.provenance import flat, key_of, public, shown_address
 from markedness.tracked import AuditRun, DataSet, ModelRun
 from markedness.tracking import TrackingError, track
 
@@ -427,6 +428,100 @@ def test_track_with_a_password_in_the_address_prints_none_and_follows_no_redirec
             track([model_run(tmp_path)], tmp_path, "audits")
         here.shutdown()
     assert asked and not any(path.startswith("/again") for path in asked)
+
+
+RUN = {"info": {**INFO, "status": "RUNNING"}, "data": {}}
+
+
+@contextlib.contextmanager
+def answering(answers: Mapping[str, Any], status: int = 200) -> Iterator[tuple[str, list[str]]]:
+    """A server that has these answers, and the paths that were asked."""
+    asked: list[str] = []
+
+    class Server(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            asked.append(f"{self.command} {self.path}")
+            place = self.path.split("?")[0].split("/mlflow/")[-1]
+            given = answers.get(place, answers.get("", {}))
+            content = json.dumps(given(self.headers) if callable(given) else given).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815
+
+        def log_message(self, *words: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as there:
+        threading.Thread(target=there.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{there.server_port}", asked
+        there.shutdown()
+
+
+@pytest.mark.parametrize(
+    "place", ["file://{folder}/.ssh", "{folder}/.ssh", "{other}/steal", "mlflow-artifacts://{host}/x"]
+)
+def test_track_to_a_server_that_names_a_folder_or_another_host_for_artifacts_sends_nothing_there(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = tmp_path / "study"
+    study.mkdir()
+    with answering({}) as (other, sent):
+        named = place.format(folder=tmp_path, other=other, host=other.removeprefix("http://"))
+        run = {"run": {**RUN, "info": {**RUN["info"], "artifact_uri": named}}}
+        known = {"experiments/get-by-name": EXPERIMENT, "runs/create": run, "runs/get": run}
+        with answering(known) as (uri, _):
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.replace("http://", "http://bob:hunter2pw@"))
+            with pytest.raises(
+                TrackingError, match=r"a folder of this machine or another host.*serve-artifacts.*"
+            ) as raised:
+                track([model_run(study)], study, "audits")
+    assert sent == [] and not (tmp_path / ".ssh").exists() and "hunter2pw" not in str(raised.value)
+
+
+def test_track_never_repeats_a_password_or_token_that_the_server_repeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(headers: Any) -> dict[str, str]:
+        return {
+            "error_code": "PERMISSION_DENIED",
+            "message": f"hunt/er2pw hunter3pw tok-4711 {headers['Authorization']} no",
+        }
+
+    with answering({"": told}, 403) as (uri, _):
+        for variables in (
+            {"MLFLOW_TRACKING_URI": uri.replace("http://", "http://bob:hunt%2Fer2pw@")},
+            {"MLFLOW_TRACKING_URI": uri, "MLFLOW_TRACKING_USERNAME": "bob", "MLFLOW_TRACKING_PASSWORD": "hunter3pw"},
+            {"MLFLOW_TRACKING_URI": uri, "MLFLOW_TRACKING_TOKEN": "tok-4711"},
+        ):
+            with monkeypatch.context() as patch:
+                for name, value in variables.items():
+                    patch.setenv(name, value)
+                with pytest.raises(TrackingError) as raised:
+                    track([model_run(tmp_path)], tmp_path, "audits")
+            secrets = {"hunt/er2pw", "hunter3pw", "tok-4711"} & set(str(raised.value).split())
+            assert len(secrets) == 2 and "no" in str(raised.value).split("(")[1], raised.value
+            assert not re.search(r"Basic (?!\[key\])|Bearer (?!\[key\])", str(raised.value)), raised.value
+
+
+@pytest.mark.parametrize("password", ["hunt/er2pw", "hunt#er2pw", "hunt?er2pw", "hunt@er2pw"])
+def test_address_with_a_password_that_is_not_encoded_is_shown_without_it(password: str) -> None:
+    assert shown_address(f"http://bob:{password}@127.0.0.1:1/x") == "http://127.0.0.1:1/x"
+    assert shown_address("sqlite:////home/me@here/mlflow.db") == "sqlite:////home/me@here/mlflow.db"
+
+
+def test_track_to_a_store_whose_driver_is_not_installed_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "mssql+pyodbc://bob:hunter2pw@127.0.0.1:1/db")
+    with pytest.raises(
+        TrackingError, match=r"No module named 'pyodbc'; all results are safe.* install the driver"
+    ) as raised:
+        track([model_run(tmp_path)], tmp_path, "audits")
+    assert "hunter2pw" not in str(raised.value)
 
 
 class Endless(BaseHTTPRequestHandler):

@@ -198,6 +198,9 @@ def public(text: str) -> str:
 
 def shown_address(uri: str) -> str:
     """An address as a message may show it: without user name, password, query and keys."""
+    scheme, separator, rest = uri.partition("://")
+    if not scheme.startswith("sqlite"):
+        uri = scheme + separator + rest.rpartition("@")[2]  # a password with a "/" or "#" ends no host
     try:
         return hide(public(uri.replace(" ", "%20")))
     except ValueError:  # no URL

@@ -24,7 +24,14 @@ from markedness.provenance import NAME_LIMIT, flat, mlflow_name, public, short_n
 from markedness.records import AuditError
 from markedness.reporting.downloads import spreadsheet_copies
 from markedness.tracked import DataSet, ModelRun
-from markedness.tracking_store import address, bounded, make_whole, set_manners
+from markedness.tracking_store import (
+    address,
+    at_its_places,
+    bounded,
+    make_whole,
+    set_manners,
+    without_credentials,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -84,7 +91,7 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
     logged = []
     try:
         make_whole(uri)
-        with bounded():
+        with bounded(), at_its_places(uri):
             client = mlflow.MlflowClient(tracking_uri=uri)
             experiment_id = _experiment(client, experiment, root, uri)
             _end_killed(client, experiment_id, writer)
@@ -95,6 +102,11 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
             if logged:
                 _end_killed(client, experiment_id, writer)  # made twice, where a server's answer was lost on the way
                 _save_view(client, experiment_id, runs)
+    except ImportError as error:
+        raise TrackingError(
+            f"MLflow at {shown_address(uri)}: {error}; all results are safe on disk: install the driver that this "
+            "address needs, then run 'markedness track'"
+        ) from error
     except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
         raise TrackingError(_sentence(error, uri, "refused")) from error
     except (
@@ -121,7 +133,8 @@ def _sentence(error: BaseException, uri: str, what: str) -> str:
             f"MLflow at {shown} cannot be reached ({type(error).__name__}); all results are safe on disk: start "
             "the server or correct MLFLOW_TRACKING_URI, then run 'markedness track'"
         )
-    words = (public(word) for word in hide(str(error).replace(uri, shown)).split())
+    said = hide(without_credentials(str(error).replace(uri, shown), uri))
+    words = (public(word) for word in said.split())
     reason = "".join(sign for sign in " ".join(words) if sign.isprintable())[:300].rstrip(".")
     return (
         f"MLflow at {shown} {what} ({type(error).__name__}: {reason}); all results are safe on disk: remove the "

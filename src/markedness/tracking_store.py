@@ -8,15 +8,19 @@ import os
 import signal
 import sys
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
 
 _SQLITE = "sqlite:///"
 _TIMES = 10
 """A request, its second attempts included, may last so many times MLFLOW_HTTP_REQUEST_TIMEOUT."""
 _LARGEST = 1 << 27
 """Bytes of an answer of the tracking server."""
+_STORES = ("s3", "r2", "b2", "gs", "wasbs", "abfss", "dbfs", "hdfs", "viewfs", "runs", "models")
+"""Schemes of object stores, and of what MLflow looks up before it comes to a place."""
 
 
 def address(root: Path) -> str:
@@ -78,6 +82,61 @@ def bounded() -> Iterator[None]:
         yield
     finally:
         requests.Session.send = send  # type: ignore[method-assign]
+
+
+class PlaceError(ValueError):
+    """A server would have artifacts kept where nobody asked for."""
+
+
+@contextlib.contextmanager
+def at_its_places(uri: str) -> Iterator[None]:
+    """Within it a server chooses no folder of this machine and no other host for artifacts: both are in its answers.
+
+    Raises
+    ------
+    PlaceError
+        With the place and the remedy. An object store is taken: what is sent there has credentials of its own.
+    """
+    from mlflow.store.artifact.artifact_repository_registry import ArtifactRepositoryRegistry as Registry
+
+    server, given = urlsplit(uri), Registry.get_artifact_repository
+
+    def checked(self: Registry, artifact_uri: str, *rest: Any, **more: Any) -> Any:
+        place = urlsplit(str(artifact_uri))
+        own = _host(place) == _host(server) or (place.scheme == "mlflow-artifacts" and not place.netloc)
+        if place.scheme in _STORES or (place.scheme in ("http", "https", "mlflow-artifacts") and own):
+            return given(self, artifact_uri, *rest, **more)
+        raise PlaceError(
+            f"it would have artifacts kept at {place.scheme or 'a folder'}:{place.netloc or place.path}, a folder of "
+            "this machine or another host; let it keep them itself: mlflow server --serve-artifacts"
+        )
+
+    if server.scheme not in ("http", "https"):
+        yield
+        return
+    Registry.get_artifact_repository = checked  # every artifact goes through it
+    try:
+        yield
+    finally:
+        Registry.get_artifact_repository = given
+
+
+def _host(address: SplitResult) -> tuple[str | None, int | None]:
+    return address.hostname, address.port or {"http": 80, "https": 443}.get(address.scheme)
+
+
+def without_credentials(text: str, uri: str) -> str:
+    """The text with ``[key]`` in place of the password and token that MLflow sends, as they stand or encoded."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        parts = urlsplit("")
+    users = [unquote(parts.username or ""), os.environ.get("MLFLOW_TRACKING_USERNAME", "")]
+    passwords = [unquote(parts.password or ""), parts.password or "", os.environ.get("MLFLOW_TRACKING_PASSWORD", "")]
+    basic = [b64encode(f"{user}:{one}".encode()).decode() for user in users for one in passwords if one]
+    for secret in sorted({*passwords, *basic, os.environ.get("MLFLOW_TRACKING_TOKEN", "")}, key=len, reverse=True):
+        text = text.replace(secret, "[key]") if len(secret) > 2 else text
+    return text
 
 
 @contextlib.contextmanager

@@ -253,7 +253,7 @@ def test_read_log_keeps_no_key_and_no_home_folder_of_what_it_says_of_a_failure(k
         f"401 wrong key {' ' * 3000}{key} for {Path.home()}/x.json \x1b[31m; https://bob:pw12345@host/v1 "
         + "more " * 900
     )
-    columns = {"columns": {"text": "filtered_resps.0"}} if kind == "lm_eval" else {}
+    columns: dict[str, Any] = {"columns": {"text": "filtered_resps.0"}} if kind == "lm_eval" else {}
     if kind == "inspect":
         log = json.loads((LOGS / "inspect.json").read_text())
         next(sample for sample in log["samples"] if sample.get("error"))["error"]["message"] = said
