@@ -315,37 +315,45 @@ ODD: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ODD)
-def test_track_to_a_server_that_answers_nonsense_is_one_sentence_and_touches_no_foreign_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
-) -> None:
-    answers: dict[str, Any] = {"experiments/get-by-name": EXPERIMENT, **ODD[case]}
-    asked = []
+@contextlib.contextmanager
+def answering(answers: Mapping[str, Any], status: int = 200) -> Iterator[tuple[str, list[str]]]:
+    """A server that has these answers, and what was asked."""
+    asked: list[str] = []
 
-    class Odd(BaseHTTPRequestHandler):
+    class Server(BaseHTTPRequestHandler):
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("content-length", 0)))
             place = self.path.split("?")[0].split("/mlflow/")[-1]
             asked.append(place)
-            content = json.dumps(answers.get(place, {})).encode()
-            self.send_response(200)
+            given = answers.get(place, answers.get("", {}))
+            content = json.dumps(given(self.headers) if callable(given) else given).encode()
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815
 
         def log_message(self, *words: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Odd) as there:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as there:
         threading.Thread(target=there.serve_forever, daemon=True).start()
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{there.server_port}")
+        yield f"http://127.0.0.1:{there.server_port}", asked
+        there.shutdown()
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_track_to_a_server_that_answers_nonsense_is_one_sentence_and_touches_no_foreign_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    answers: dict[str, Any] = {"experiments/get-by-name": EXPERIMENT, **ODD[case]}
+    with answering(answers) as (uri, asked):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
         with pytest.raises(
             TrackingError, match=r"MLflow at .* (gave an answer that cannot be used|refused) .* are safe"
         ):
             track([model_run(tmp_path)], tmp_path, "audits")
-        there.shutdown()
     if not case.startswith("created"):
         assert set(asked) <= {"experiments/get-by-name", "runs/search"}
 
@@ -431,34 +439,6 @@ def test_track_with_a_password_in_the_address_prints_none_and_follows_no_redirec
 
 
 RUN = {"info": {**INFO, "status": "RUNNING"}, "data": {}}
-
-
-@contextlib.contextmanager
-def answering(answers: Mapping[str, Any], status: int = 200) -> Iterator[tuple[str, list[str]]]:
-    """A server that has these answers, and the paths that were asked."""
-    asked: list[str] = []
-
-    class Server(BaseHTTPRequestHandler):
-        def answer(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length", 0)))
-            asked.append(f"{self.command} {self.path}")
-            place = self.path.split("?")[0].split("/mlflow/")[-1]
-            given = answers.get(place, answers.get("", {}))
-            content = json.dumps(given(self.headers) if callable(given) else given).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815
-
-        def log_message(self, *words: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as there:
-        threading.Thread(target=there.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{there.server_port}", asked
-        there.shutdown()
 
 
 @pytest.mark.parametrize(
