@@ -90,16 +90,20 @@ class PlaceError(ValueError):
 
 @contextlib.contextmanager
 def at_its_places(uri: str) -> Iterator[None]:
-    """Within it a server chooses no folder of this machine and no other host for artifacts: both are in its answers.
+    """Within it a server's answers choose no folder of this machine and no other host for artifacts.
 
     Raises
     ------
     PlaceError
         With the place and the remedy. An object store is taken: what is sent there has credentials of its own.
     """
+    server = urlsplit(uri)
+    if server.scheme not in ("http", "https"):
+        yield
+        return
     from mlflow.store.artifact.artifact_repository_registry import ArtifactRepositoryRegistry as Registry
 
-    server, given = urlsplit(uri), Registry.get_artifact_repository
+    given = Registry.get_artifact_repository
 
     def checked(self: Registry, artifact_uri: str, *rest: Any, **more: Any) -> Any:
         place = urlsplit(str(artifact_uri))
@@ -111,9 +115,6 @@ def at_its_places(uri: str) -> Iterator[None]:
             "this machine or another host; let it keep them itself: mlflow server --serve-artifacts"
         )
 
-    if server.scheme not in ("http", "https"):
-        yield
-        return
     Registry.get_artifact_repository = checked  # every artifact goes through it
     try:
         yield

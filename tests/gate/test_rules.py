@@ -247,10 +247,9 @@ def test_missing_answers_count_on_both_sides_where_either_is_worse(side: int) ->
 def test_caveat_of_either_score_stands_where_its_outcome_stands(shift: float, outcome: Outcome) -> None:
     few, spoken = "Fewer than 6 of 'name': it holds for these alone.", "Not over <names>: too few."
     candidate = replace(score(names(shift, sd=0.1, seed=1)), caveat=few)
-    baseline = replace(score(names(0.0, sd=0.1, seed=2)), caveat=f"{spoken}")
-    made = decide([pair(candidate, baseline, 0.5)])
-    assert made[0].outcome is outcome and made[0].caveat == f"{few} {spoken}"
-    both = f"{few} {spoken}"
+    baseline = replace(score(names(0.0, sd=0.1, seed=2)), caveat=spoken)
+    made, both = decide([pair(candidate, baseline, 0.5)]), f"{few} {spoken}"
+    assert made[0].outcome is outcome and made[0].caveat == both
     table = outputs.table(made, "old", {("toy", "new"): "1"})
     assert table["caveat"].tolist() == [both] and few not in table["reason"][0]
     case = ET.fromstring(outputs.junit(made, "old")).find(".//testcase")

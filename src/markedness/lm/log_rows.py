@@ -66,7 +66,7 @@ def ended(table: pd.DataFrame, column: str) -> pd.Series:
     """
     cells = [None if missing else str(cell) for cell, missing in zip(table[column], table[column].isna(), strict=True)]
     said, known = Redaction(), dict[str | None, str | None]({None: None, "": None})
-    for cell in {cell for cell in cells if cell}:  # half of a surrogate pair, too, which no column of strings may hold
+    for cell in filter(None, set(cells)):  # half of a surrogate pair, too, which no column of strings may hold
         known[cell] = end_of(cell, said) if column == "finish_reason" else said.error(cell) or "no reason given"
     return pd.Series([known[cell] for cell in cells], index=table.index, dtype="string")
 
