@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NAN = float("nan")
 NOTHING = "there is nothing in the data to estimate it from"
+_ALIKE = "nothing could come out otherwise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,10 @@ class Score:
     def warned(self, sentence: str) -> Score:
         """The same with one more sentence that a reader must see, before those that it has."""
         return replace(self, caveat=f"{sentence} {self.caveat}".strip())
+
+    def not_over(self, groups: Sequence[str], why: str) -> Score:
+        """The same; where it has a value, and there are groups that it leaves out, with a caveat that names them."""
+        return self.warned(f"Not over {', '.join(groups)}: {why}.") if groups and not self.missing else self
 
     @property
     def measure(self) -> str:
@@ -183,8 +188,7 @@ def verdict(score: Score, p: float | None = None, family: int | None = None, alp
     if score.has_interval:
         value += f" [{_number(score.ci_low)}, {_number(score.ci_high)}]"
     if math.isnan(corrected) or score.lacking:
-        why = score.lacking or "nothing could come out otherwise"
-        return Verdict(VerdictKind.TOO_LITTLE, f"Cannot say whether {claimed} ({value}): {why}.")
+        return Verdict(VerdictKind.TOO_LITTLE, f"Cannot say whether {claimed} ({value}): {score.lacking or _ALIKE}.")
     n_scores = family or (1 if p is None and math.isnan(score.p_adjusted) else score.family)
     over = f" after correction over {n_scores} scores" if n_scores > 1 else ""
     value = f"{value}, p {shown_p(corrected)}{over}"
@@ -207,8 +211,8 @@ def verdict(score: Score, p: float | None = None, family: int | None = None, alp
 
 def with_missing(scores: Sequence[Score], key: str) -> list[Score]:
     """The Scores, with a caveat where the Score ``key`` finds that what is missing differs by group."""
-    lost = next((score for score in scores if score.key == key), None)
-    if lost is None or verdict(lost).kind is not VerdictKind.FOUND:
+    lost = next((score for score in scores if score.key == key), not_estimated(key))
+    if verdict(lost).kind is not VerdictKind.FOUND:
         return list(scores)
     found = f"What is missing is not the same for all groups, and may be what this shows: {verdict(lost).sentence}"
     return [
@@ -261,7 +265,7 @@ class Evaluation:
         return next((score for score in self.scores if score.key == key), not_estimated(key))
 
 
-_NOT_WRITTEN = ("influences", "scorer")
+_WRITTEN = [one for one in fields(Score) if one.name not in ("influences", "scorer")]
 _PARTS = ("ci_low", "ci_high", "null_mean", "p", "p_adjusted")
 SCORE_COLUMNS = (
     "key", "metric", "item", "group", "reference", "over", "estimate", "ci_low", "ci_high", "null_mean", "null_low",
@@ -302,18 +306,17 @@ def score_table(scores: Sequence[Score], keys: Sequence[str]) -> pd.DataFrame:
     ValueError
         When two Scores have one key.
     """
-    first = headline(scores, keys)
-    rest = [score for score in scores if score.key not in keys]
-    counted = Counter(score.key for score in [*first, *rest])
+    ordered = [*headline(scores, keys), *(score for score in scores if score.key not in keys)]
+    counted = Counter(score.key for score in ordered)
     if twice := next((key for key, times in counted.items() if times > 1), None):
         raise ValueError(f"two Scores have the key '{twice}'")
     rows = []
-    for place, score in enumerate(map(_with_reason, [*first, *rest])):
-        row = {one.name: getattr(score, one.name) for one in fields(score) if one.name not in _NOT_WRITTEN}
+    for place, score in enumerate(map(_with_reason, ordered)):
+        row = {one.name: getattr(score, one.name) for one in _WRITTEN}
         clusters = "; ".join(f"{factor} {number}" for factor, number in score.clusters.items())
         answer = verdict(score)
         named = {
-            "metric": score.measure, "item": score.item, "clusters": clusters, "headline": place < len(first),
+            "metric": score.measure, "item": score.item, "clusters": clusters, "headline": place < len(keys),
             "verdict": str(answer.kind), "sentence": answer.sentence,
         }  # fmt: skip
         rows.append(row | named)
@@ -333,9 +336,7 @@ def read_scores(table: pd.DataFrame) -> list[Score]:
     found = []
     for row in table.to_dict("records"):
         values: dict[str, Any] = {}
-        for one in fields(Score):
-            if one.name in _NOT_WRITTEN:
-                continue
+        for one in _WRITTEN:
             value = row[one.name]
             if one.type in ("float", "int"):
                 values[one.name] = NAN if value is None or value == "" else float(value)
@@ -343,8 +344,7 @@ def read_scores(table: pd.DataFrame) -> list[Score]:
                 values[one.name] = str(value).lower() == "true"
             else:
                 values[one.name] = "" if pd.isna(value) else str(value)
-        counted = (factor.rpartition(" ") for factor in values.pop("clusters").split("; ") if factor)
-        clusters = {name: int(number) for name, _, number in counted}
+        counted = [factor.rpartition(" ") for factor in values.pop("clusters").split("; ") if factor]
         values |= {name: int(values[name]) for name in ("n", "n_missing", "worse", "family")}
-        found.append(Score(**values, clusters=clusters))
+        found.append(Score(**values, clusters={name: int(number) for name, _, number in counted}))
     return found

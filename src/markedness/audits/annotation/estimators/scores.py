@@ -58,8 +58,8 @@ class Asked:
             unit="judgments of pairs", comparable=True, group=group, reference=of.reference,
             over=of.asked_contrasts if missing else of.contrasts, **means,
         )  # fmt: skip
-        if of.unanswered and not missing and not made.missing:
-            made = made.warned(f"Not over {', '.join(of.unanswered)}: no pair of theirs has both answers.")
+        if not missing:
+            made = made.not_over(of.unanswered, "no pair of theirs has both answers")
         made = made.warned(of.requests) if of.requests else made
         if found.detectable is None or of.missing_column:
             return made
@@ -136,9 +136,9 @@ def _missing(asked: Asked, key: str, parts: Mapping[str, Matched], group: str = 
         negative="judgments of the marked groups are missing less often",
     )  # fmt: skip
     for name, few in there.items():
-        if name not in enough and not made.missing:
+        if name not in enough:
             clusters = " and of ".join(f"'{factor.replace('_', ' ')}'" for factor in few.factors)
-            made = made.warned(f"Not over {name}: a group of it has fewer than {MIN_CLUSTERS} of {clusters}.")
+            made = made.not_over([name], f"a group of it has fewer than {MIN_CLUSTERS} of {clusters}")
     return made
 
 

@@ -47,9 +47,8 @@ def noncompliance_difference(
         positive="answers about the marked groups fail or do not comply with the prompt more often",
         negative="answers about the marked groups fail or do not comply with the prompt less often",
     )  # fmt: skip
-    made = replace(made, detectable=NAN)
     why = "asked about other cues than what they are compared with, or about the same ones by two names at most"
-    return made.warned(f"Not over {', '.join(left)}: {why}.") if left else made
+    return replace(made, detectable=NAN).not_over(left, why)
 
 
 def contrasts(names: pd.DataFrame, axes: Axes) -> list[inference.Contrast]:

@@ -188,11 +188,7 @@ def _named(
     """With a caveat that names the marked subjects that have no topics, or whose reference has none."""
     there = {(one.key, place) for one, _, of_class in topics for place in of_class.marked}
     left = [one.subjects[place] for one in classes for place in one.marked if (one.key, place) not in there]
-    if not left or score.missing:
-        return score
-    return score.warned(
-        f"Not over {', '.join(left)}: the data have no topics of them or of what they are compared with."
-    )
+    return score.not_over(left, "the data have no topics of them or of what they are compared with")
 
 
 def _score(

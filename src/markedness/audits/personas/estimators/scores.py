@@ -140,7 +140,7 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
             over=named_contrasts(there) if family > 1 else "",
         )  # fmt: skip
         if family > 1:
-            made = _not_over(made, untrained, "they, or what they are compared with, have no classifier")
+            made = made.not_over(untrained, "they, or what they are compared with, have no classifier")
         low, high = np.clip((made.ci_low, made.ci_high), 0.0, 1.0)  # t knows no range; an accuracy has one
         return replace(made, ci_low=float(low), ci_high=float(high), lacking=known or made.lacking)
 
@@ -180,12 +180,7 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
         over=named_contrasts((one.name, one.references[0][0]) for one in known),
     )  # fmt: skip
     why = "no prompt has two different texts of them, or of what they are compared with"
-    return _not_over(made, [one.name for one in corpus.similarity.pairs if one not in known], why)
-
-
-def _not_over(score: Score, groups: Sequence[str], why: str) -> Score:
-    """With a caveat that names the marked groups that it is not over, if there are any."""
-    return score.warned(f"Not over {', '.join(groups)}: {why}.") if groups else score
+    return made.not_over([one.name for one in corpus.similarity.pairs if one not in known], why)
 
 
 _READS = {"marked_words": "words", "jsd": "words"}
