@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
+import requests
 
 from markedness import tracking, tracking_store
 from markedness.provenance import flat, key_of, public, shown_address
@@ -126,11 +127,18 @@ def test_track_logs_what_changed_with_the_parent_and_names_the_version_by_it(sto
     assert track([replace(run, name="bigger", changed={})], store, "audits") == []  # the same results
 
 
-def test_track_logs_the_texts_that_are_asked_for_as_a_table(store: Path) -> None:
+def test_track_logs_the_texts_that_are_asked_for_as_a_table_and_reads_nothing_back(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
     run = model_run(store, "said")
     texts = pd.DataFrame({"group": ["Black", "White"], "text": ["<b>x</b>", "y"]})
     run = replace(run, audits=[replace(run.audits[0], samples=texts)])
-    assert track([run], store, "audits") == ["said"]
+    with monkeypatch.context() as patch:
+        for read in ("list_artifacts", "download_artifacts"):  # a server would choose what comes, and how much
+            patch.setattr(mlflow.MlflowClient, read, None)
+        assert track([run], store, "audits") == ["said"]
     uri = tracking_store.address(store)
     (child,) = runs(uri, "tags.kind = 'audit' and tags.model = 'said'")
     assert json.loads(child.data.tags["mlflow.loggedArtifacts"]) == [{"path": "samples.json", "type": "table"}]
@@ -330,6 +338,8 @@ def answering(answers: Mapping[str, Any], status: int = 200) -> Iterator[tuple[s
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
+            if status == 302:
+                self.send_header("Location", "/again")
             self.end_headers()
             self.wfile.write(content)
 
@@ -356,6 +366,16 @@ def test_track_to_a_server_that_answers_nonsense_is_one_sentence_and_touches_no_
             track([model_run(tmp_path)], tmp_path, "audits")
     if not case.startswith("created"):
         assert set(asked) <= {"experiments/get-by-name", "runs/search"}
+
+
+@pytest.mark.parametrize(("status", "said"), [(302, "a redirect, which is not followed"), (400, "Response")])
+def test_track_to_a_server_that_answers_but_not_as_mlflow_does_not_say_that_it_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, said: str
+) -> None:
+    with answering({}, status) as (uri, _):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        with pytest.raises(TrackingError, match=rf"MLflow at .* refused .*{said}.* are safe"):
+            track([model_run(tmp_path)], tmp_path, "audits")
 
 
 @pytest.fixture
@@ -442,7 +462,18 @@ RUN = {"info": {**INFO, "status": "RUNNING"}, "data": {}}
 
 
 @pytest.mark.parametrize(
-    "place", ["file://{folder}/.ssh", "{folder}/.ssh", "{other}/steal", "mlflow-artifacts://{host}/x"]
+    "place",
+    [
+        "file://{folder}/.ssh",
+        "{folder}/.ssh",
+        "{other}/steal",
+        "mlflow-artifacts://{host}/x",
+        "{other}\\@{own}/x",  # of two ways to read it, one has the server's own host
+        "mlflow-artifacts://{host}\\@{own}/x",
+        "https://{own}/x",
+        "runs:/r/x",
+        "models:/m-1",
+    ],
 )
 def test_track_to_a_server_that_names_a_folder_or_another_host_for_artifacts_sends_nothing_there(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -450,8 +481,11 @@ def test_track_to_a_server_that_names_a_folder_or_another_host_for_artifacts_sen
     study = tmp_path / "study"
     study.mkdir()
     with answering({}) as (other, sent):
-        named = place.format(folder=tmp_path, other=other, host=other.removeprefix("http://"))
-        run = {"run": {**RUN, "info": {**RUN["info"], "artifact_uri": named}}}
+
+        def run(headers: Any) -> dict[str, Any]:
+            named = place.format(folder=tmp_path, other=other, host=other.removeprefix("http://"), own=headers["Host"])
+            return {"run": {**RUN, "info": {**RUN["info"], "artifact_uri": named}}}
+
         known = {"experiments/get-by-name": EXPERIMENT, "runs/create": run, "runs/get": run}
         with answering(known) as (uri, _):
             monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.replace("http://", "http://bob:hunter2pw@"))
@@ -462,28 +496,38 @@ def test_track_to_a_server_that_names_a_folder_or_another_host_for_artifacts_sen
     assert sent == [] and not (tmp_path / ".ssh").exists() and "hunter2pw" not in str(raised.value)
 
 
+TOLD = {"hunt/er2pw", "hunter3pw", "tok-4711", "hunter4pw", "hunter5pw"}
+
+
 def test_track_never_repeats_a_password_or_token_that_the_server_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told(headers: Any) -> dict[str, str]:
         return {
             "error_code": "PERMISSION_DENIED",
-            "message": f"hunt/er2pw hunter3pw tok-4711 {headers['Authorization']} no",
+            "message": f"{' '.join(TOLD)} {headers['Authorization']} no",
         }
 
+    (tmp_path / ".mlflow").mkdir()
+    (tmp_path / ".mlflow" / "credentials").write_text(
+        "[mlflow]\nmlflow_tracking_username = bob\nmlflow_tracking_password = hunter4pw\n"
+    )
     with answering({"": told}, 403) as (uri, _):
+        (tmp_path / "netrc").write_text("machine 127.0.0.1 login bob password hunter5pw\n")
         for variables in (
             {"MLFLOW_TRACKING_URI": uri.replace("http://", "http://bob:hunt%2Fer2pw@")},
             {"MLFLOW_TRACKING_URI": uri, "MLFLOW_TRACKING_USERNAME": "bob", "MLFLOW_TRACKING_PASSWORD": "hunter3pw"},
             {"MLFLOW_TRACKING_URI": uri, "MLFLOW_TRACKING_TOKEN": "tok-4711"},
+            {"MLFLOW_TRACKING_URI": uri, "HOME": str(tmp_path)},
+            {"MLFLOW_TRACKING_URI": uri, "NETRC": str(tmp_path / "netrc")},
         ):
             with monkeypatch.context() as patch:
                 for name, value in variables.items():
                     patch.setenv(name, value)
                 with pytest.raises(TrackingError) as raised:
                     track([model_run(tmp_path)], tmp_path, "audits")
-            secrets = {"hunt/er2pw", "hunter3pw", "tok-4711"} & set(str(raised.value).split())
-            assert len(secrets) == 2 and "no" in str(raised.value).split("(")[1], raised.value
+            secrets = TOLD & set(str(raised.value).split())
+            assert len(secrets) == len(TOLD) - 1 and "no" in str(raised.value).split("(")[1], raised.value
             assert not re.search(r"Basic (?!\[key\])|Bearer (?!\[key\])", str(raised.value)), raised.value
 
 
@@ -557,6 +601,13 @@ def test_track_to_a_server_that_never_ends_is_one_sentence(
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{there.server_port}")
         with pytest.raises(TrackingError, match=rf"MLflow at .*{said}.* are safe on disk"):
             track([model_run(tmp_path)], tmp_path, "audits")
+        if way in ("drops", "flood"):  # nor does what MLflow asks to read piece by piece
+            guard = tracking_store.Guard(os.environ["MLFLOW_TRACKING_URI"])
+            with (
+                guard.active(),
+                pytest.raises((ValueError, OSError), match="an answer of|no whole"),
+            ):
+                requests.get(os.environ["MLFLOW_TRACKING_URI"], stream=True, timeout=30)
         there.shutdown()
 
 

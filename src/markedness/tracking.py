@@ -17,23 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from markedness.credentials import hide
 from markedness.provenance import NAME_LIMIT, flat, mlflow_name, public, short_name, shown_address
 from markedness.records import AuditError
 from markedness.reporting.downloads import spreadsheet_copies
 from markedness.tracked import DataSet, ModelRun
-from markedness.tracking_store import (
-    address,
-    at_its_places,
-    bounded,
-    make_whole,
-    set_manners,
-    without_credentials,
-)
+from markedness.tracking_store import Guard, PlaceError, address, make_whole, set_manners
 
 if TYPE_CHECKING:
+    import pandas as pd
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
@@ -73,15 +66,15 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
     """
     uri = address(root)
     try:
-        urlsplit(uri)
+        guard = Guard(uri)
     except ValueError as error:
         raise TrackingError(
-            f"MLflow at {shown_address(uri)}: {error}; all results are safe on disk: correct it, then run "
+            f"MLflow at {shown_address(uri)}: no address that can be read; all results are safe on disk: correct "
+            "MLFLOW_TRACKING_URI (in a password, / ? # and @ are written %2F %3F %23 and %40), then run "
             "'markedness track'"
         ) from error
     set_manners()
     import mlflow
-    from google.protobuf.json_format import Error as ProtobufError
     from mlflow.exceptions import MlflowException
     from requests.exceptions import RequestException
     from sqlalchemy.exc import SQLAlchemyError
@@ -91,7 +84,7 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
     logged = []
     try:
         make_whole(uri)
-        with bounded(), at_its_places(uri):
+        with guard.active():
             client = mlflow.MlflowClient(tracking_uri=uri)
             experiment_id = _experiment(client, experiment, root, uri)
             _end_killed(client, experiment_id, writer)
@@ -108,32 +101,30 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
             "address needs, then run 'markedness track'"
         ) from error
     except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
-        raise TrackingError(_sentence(error, uri, "refused")) from error
-    except (
-        ProtobufError,
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-    ) as error:  # MLflow's reading of an answer
-        raise TrackingError(_sentence(error, uri, "gave an answer that cannot be used")) from error
+        raise TrackingError(_sentence(error, uri, guard, "refused")) from error
+    except AuditError:
+        raise
+    except Exception as error:  # MLflow reads an answer as if it could be no other
+        raise TrackingError(_sentence(error, uri, guard, "gave an answer that cannot be used")) from error
     return logged
 
 
-def _sentence(error: BaseException, uri: str, what: str) -> str:
+def _sentence(error: BaseException, uri: str, guard: Guard, what: str) -> str:
     """Whether the server cannot be reached, or what else it did."""
-    from requests.exceptions import RequestException
+    from requests.exceptions import HTTPError, JSONDecodeError, RequestException
 
     shown = shown_address(uri)
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and cause not in causes:
         causes.append(cause)
-    if any(isinstance(cause, RequestException) for cause in causes):
+    error = next((cause for cause in causes if isinstance(cause, PlaceError)), error)
+    lost = [cause for cause in causes if isinstance(cause, RequestException)]
+    if lost and not isinstance(lost[0], (HTTPError, JSONDecodeError)):
         return (
             f"MLflow at {shown} cannot be reached ({type(error).__name__}); all results are safe on disk: start "
             "the server or correct MLFLOW_TRACKING_URI, then run 'markedness track'"
         )
-    said = hide(without_credentials(str(error).replace(uri, shown), uri))
+    said = hide(guard.without_secrets(str(error).replace(uri, shown)))
     words = (public(word) for word in said.split())
     reason = "".join(sign for sign in " ".join(words) if sign.isprintable())[:300].rstrip(".")
     return (
@@ -236,8 +227,8 @@ def _log(client: MlflowClient, experiment_id: str, run: ModelRun, writer: str) -
             if audit.folder.is_dir():
                 with spreadsheet_copies(audit.folder) as folder:
                     client.log_artifacts(child, str(folder))
-            if audit.samples is not None:  # a table for MLflow's views, too
-                client.log_table(child, audit.samples, SAMPLES)
+            if audit.samples is not None:
+                _log_table(client, child, audit.samples, SAMPLES)
         scores = {
             f"{audit.audit}/{mlflow_name(key)}": value
             for audit in run.audits
@@ -250,6 +241,12 @@ def _log(client: MlflowClient, experiment_id: str, run: ModelRun, writer: str) -
             client.log_artifact(parent, str(run.report), "report")
         model_id, is_new = _log_model(client, experiment_id, parent, run, common)
         _log_metrics(client, parent, scores, model_id if is_new else None)
+
+
+def _log_table(client: MlflowClient, run_id: str, table: pd.DataFrame, name: str) -> None:
+    """A table for MLflow's views. Its own log_table adds to a file of this name that the server says it has."""
+    client.log_dict(run_id, table.astype(object).to_dict(orient="split", index=False), name)
+    client.set_tag(run_id, "mlflow.loggedArtifacts", json.dumps([{"path": name, "type": "table"}]))
 
 
 def _log_inputs(client: MlflowClient, run_id: str, datasets: Sequence[DataSet]) -> None:

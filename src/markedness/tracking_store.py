@@ -5,22 +5,30 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import signal
 import sys
 import threading
-from base64 import b64encode
-from collections.abc import Iterator
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    import requests
 
 _SQLITE = "sqlite:///"
 _TIMES = 10
 """A request, its second attempts included, may last so many times MLFLOW_HTTP_REQUEST_TIMEOUT."""
 _LARGEST = 1 << 27
 """Bytes of an answer of the tracking server."""
-_STORES = ("s3", "r2", "b2", "gs", "wasbs", "abfss", "dbfs", "hdfs", "viewfs", "runs", "models")
-"""Schemes of object stores, and of what MLflow looks up before it comes to a place."""
+_STORES = ("s3", "r2", "b2", "gs", "wasbs", "abfss", "hdfs", "viewfs")
+"""Schemes of object stores."""
+_SERVED = ("http", "https")
+_SECRET = re.compile("auth|token|key|secret|cookie", re.IGNORECASE)
+"""In the name of a header that carries one."""
 
 
 def address(root: Path) -> str:
@@ -38,6 +46,8 @@ def set_manners() -> None:
     os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # it prints the address with its password
     # A redirect would carry texts to a host that nobody named.
     os.environ.setdefault("MLFLOW_ALLOW_HTTP_REDIRECTS", "false")
+    # A server would say where the parts of a large file go: another host.
+    os.environ.setdefault("MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD", "false")
     # A server that is down should say so in seconds; MLflow's own defaults wait for minutes.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
@@ -48,26 +58,91 @@ def set_manners() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-@contextlib.contextmanager
-def bounded() -> Iterator[None]:
-    """Within it no request lasts for ever, and no answer fills the memory: MLflow bounds each read alone.
+class PlaceError(ValueError):
+    """A server would have something sent or kept where nobody asked for."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(
+            f"it would have artifacts kept at {place}, a folder of this machine or another host; let it keep them "
+            "itself: mlflow server --serve-artifacts"
+        )
+
+
+class Guard:
+    """Between MLflow and a tracking server: MLflow takes no session of ours, and believes what it is answered.
 
     Raises
     ------
-    requests.exceptions.Timeout
-        After ten times MLFLOW_HTTP_REQUEST_TIMEOUT; not on Windows, nor in a thread.
     ValueError
-        Where an answer is larger than 128 MiB.
+        Where the address cannot be read.
     """
-    import requests
 
-    send = requests.Session.send
+    def __init__(self, uri: str) -> None:
+        parts = urlsplit(uri)
+        self._own = _origin(uri) if parts.scheme in _SERVED else None
+        password = uri[: uri.rfind("@")].rpartition(":")[2] if parts.username is not None else ""
+        self._secrets = {password, unquote(password)}
+        self._in_store = False
+        self._sending: set[int] = set()
 
-    def sent(self: requests.Session, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        asked_whole = not options.get("stream")
-        with _ended_after(_TIMES * float(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])):
-            response = send(self, request, **{**options, "stream": True})
-            if asked_whole:
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Within it no request lasts for ever, and no answer fills memory or disk or chooses where anything goes.
+
+        An object store is taken: what is sent there has credentials of its own.
+
+        Raises
+        ------
+        PlaceError
+            Where a server (http, https) would have something sent to another host, or kept in a folder of this machine.
+        ValueError
+            Where an answer is larger than 128 MiB.
+        requests.exceptions.Timeout
+            After ten times MLFLOW_HTTP_REQUEST_TIMEOUT; not on Windows, nor in a thread.
+        """
+        import requests
+        from mlflow.store.artifact.artifact_repository_registry import ArtifactRepositoryRegistry as Registry
+
+        send, repository = requests.Session.send, Registry.get_artifact_repository
+
+        def sent(session: requests.Session, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+            return self._send(partial(send, session), request, options)
+
+        def checked(registry: Registry, artifact_uri: str, *rest: Any, **more: Any) -> Any:
+            self._check(str(artifact_uri))
+            return repository(registry, artifact_uri, *rest, **more)
+
+        requests.Session.send = sent  # type: ignore[method-assign, assignment]  # every request goes through it
+        Registry.get_artifact_repository = checked  # every artifact goes through it
+        try:
+            yield
+        finally:
+            requests.Session.send = send  # type: ignore[method-assign]
+            Registry.get_artifact_repository = repository
+
+    def without_secrets(self, text: str) -> str:
+        """The text with ``[key]`` in place of what the address holds and of what was sent, encoded or not."""
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            text = text.replace(secret, "[key]") if len(secret) > 2 else text
+        return text
+
+    def _send(
+        self, send: Callable[..., requests.Response], request: requests.PreparedRequest, options: Mapping[str, Any]
+    ) -> requests.Response:
+        """Send to the server alone, and read the answer whole, whatever MLflow does with it."""
+        for name, value in request.headers.items():
+            if _SECRET.search(name):
+                self._secrets |= _forms(value)
+        if threading.get_ident() in self._sending:  # a redirect that the user lets through
+            return send(request, **options)
+        if self._own not in (None, _origin(str(request.url))) and not self._in_store:
+            raise PlaceError("{}://{}:{}".format(*_origin(str(request.url))))
+        self._sending.add(threading.get_ident())
+        try:
+            with _ended_after(_TIMES * float(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])):
+                response = send(request, **{**options, "stream": True})
+                if response.is_redirect:
+                    raise ValueError("a redirect, which is not followed: name the address it leads to yourself")
                 content = bytearray()
                 for chunk in response.iter_content(1 << 16):
                     content += chunk
@@ -75,77 +150,40 @@ def bounded() -> Iterator[None]:
                         response.close()
                         raise ValueError(f"an answer of more than {_LARGEST:,} bytes")
                 response._content = bytes(content)  # what requests sets where it reads an answer itself
-        return response
+                return response
+        finally:
+            self._sending.discard(threading.get_ident())
 
-    requests.Session.send = sent  # type: ignore[method-assign]  # MLflow takes no session of ours
-    try:
-        yield
-    finally:
-        requests.Session.send = send  # type: ignore[method-assign]
-
-
-class PlaceError(ValueError):
-    """A server would have artifacts kept where nobody asked for."""
-
-
-@contextlib.contextmanager
-def at_its_places(uri: str) -> Iterator[None]:
-    """Within it a server's answers choose no folder of this machine and no other host for artifacts.
-
-    Raises
-    ------
-    PlaceError
-        With the place and the remedy. An object store is taken: what is sent there has credentials of its own.
-    """
-    server = urlsplit(uri)
-    if server.scheme not in ("http", "https"):
-        yield
-        return
-    from mlflow.store.artifact.artifact_repository_registry import ArtifactRepositoryRegistry as Registry
-
-    given = Registry.get_artifact_repository
-
-    def checked(self: Registry, artifact_uri: str, *rest: Any, **more: Any) -> Any:
-        place = urlsplit(str(artifact_uri))
-        own = _host(place) == _host(server) or (place.scheme == "mlflow-artifacts" and not place.netloc)
-        if place.scheme in _STORES or (place.scheme in ("http", "https", "mlflow-artifacts") and own):
-            return given(self, artifact_uri, *rest, **more)
-        raise PlaceError(
-            f"it would have artifacts kept at {place.scheme or 'a folder'}:{place.netloc or place.path}, a folder of "
-            "this machine or another host; let it keep them itself: mlflow server --serve-artifacts"
-        )
-
-    Registry.get_artifact_repository = checked  # every artifact goes through it
-    try:
-        yield
-    finally:
-        Registry.get_artifact_repository = given
+    def _check(self, place: str) -> None:
+        """Where it is another host, `_send` says so: it sees what is really asked."""
+        parts = urlsplit(place)
+        self._in_store = parts.scheme in _STORES
+        if self._own is not None and parts.scheme not in (*_STORES, *_SERVED, "mlflow-artifacts"):
+            raise PlaceError(f"{parts.scheme or 'a folder'}:{parts.netloc or parts.path}")
 
 
-def _host(address: SplitResult) -> tuple[str | None, int | None]:
-    return address.hostname, address.port or {"http": 80, "https": 443}.get(address.scheme)
+def _origin(url: str) -> tuple[str | None, str | None, int | None]:
+    """Scheme, host and port, as they are read where a request is sent."""
+    from urllib3.util import parse_url
+
+    read = parse_url(url)
+    return read.scheme, read.host, read.port or {"http": 80, "https": 443}.get(read.scheme or "")
 
 
-def without_credentials(text: str, uri: str) -> str:
-    """The text with ``[key]`` in place of the password and token that MLflow sends, as they stand or encoded."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        parts = urlsplit("")
-    users = [unquote(parts.username or ""), os.environ.get("MLFLOW_TRACKING_USERNAME", "")]
-    passwords = [unquote(parts.password or ""), parts.password or "", os.environ.get("MLFLOW_TRACKING_PASSWORD", "")]
-    basic = [b64encode(f"{user}:{one}".encode()).decode() for user in users for one in passwords if one]
-    for secret in sorted({*passwords, *basic, os.environ.get("MLFLOW_TRACKING_TOKEN", "")}, key=len, reverse=True):
-        text = text.replace(secret, "[key]") if len(secret) > 2 else text
-    return text
+def _forms(header: str | bytes) -> set[str]:
+    """The secret of a header, as it is sent, and the password in it."""
+    value = header.decode("latin-1") if isinstance(header, bytes) else header
+    kind, _, secret = value.rpartition(" ")
+    forms = {secret}
+    for encoding in ("utf-8", "latin-1") if kind.lower() == "basic" else ():
+        with contextlib.suppress(ValueError):
+            forms.add(b64decode(secret).decode(encoding).partition(":")[2])
+    return forms
 
 
 @contextlib.contextmanager
 def _ended_after(seconds: float) -> Iterator[None]:
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    if signal.getitimer(signal.ITIMER_REAL)[0]:  # a redirect, which belongs to the request before
         yield
         return
     from requests.exceptions import Timeout
