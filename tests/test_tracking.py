@@ -605,7 +605,7 @@ def test_track_to_a_server_that_never_ends_is_one_sentence(
             guard = tracking_store.Guard(os.environ["MLFLOW_TRACKING_URI"])
             with (
                 guard.active(),
-                pytest.raises((ValueError, OSError), match="an answer of|no whole"),
+                pytest.raises((ValueError, OSError), match=r"an answer of|no whole"),
             ):
                 requests.get(os.environ["MLFLOW_TRACKING_URI"], stream=True, timeout=30)
         there.shutdown()
