@@ -8,7 +8,7 @@ attribute .07, the rest .05; after words for the groups the attributes .2. Ratin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,8 @@ class Model:
     """Verb by attribute."""
     leaning: float = 0.0
     """How far verbs differ in raising the stereotypical and unfavourable adjectives and humble occupations."""
+    prompts_leaning: float = 0.0
+    """The same of the prompts of traits and occupations."""
     negative: float = 0.0
     """Rise of adjectives for each point of favourability that they lack."""
     stereotype: float = 0.0
@@ -143,6 +145,8 @@ class Model:
         of_attributes = np.random.default_rng(k) if self.fixed else rng
         main = rise + self.attribute * np.sqrt(1 - self.alike * (task == "occupations")) * of_attributes.normal(size=k)
         main = main + self.attribute / 2 * of_attributes.normal(size=(n_prompts, k))
+        if self.prompts_leaning:
+            main = main + self.prompts_leaning * of_attributes.normal(size=(n_prompts, 1)) * lean
         if task == "occupations" and self.alike:
             own, group = np.unique(OCCUPATIONAL_GROUPS, return_inverse=True)
             main = main + self.attribute * np.sqrt(self.alike) * of_attributes.normal(size=len(own))[group]
@@ -282,6 +286,15 @@ def worlds(size: str = "quick") -> Sequence[World]:
         _world(
             "verbs_lean", f"Some verbs raise what is stereotypical, others lower it; {many} verbs with 3 pronouns.",
             model(verbs=many, attribute=0.05, leaning=0.15), uncovered=_ATTRIBUTES,
+        ),
+        _world(
+            "prompts_lean", "Some prompts raise what is stereotypical and lower prestige, others the opposite; "
+            f"{ALL_PROMPTS} prompts of both tasks, {many} verbs with 3 pronouns.",
+            replace(
+                model(verbs=many, attribute=0.05, prompts_leaning=0.1),
+                asked=replace(asked, traits=ALL_PROMPTS, occupations=ALL_PROMPTS),
+            ),
+            uncovered=_ATTRIBUTES,
         ),
         _world(
             "negative", f"Unfavourable adjectives are raised, stereotypical or not; {twelve}.", model(negative=0.1),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from markedness.stats.inference.alike import alike_variance, within_clusters
 from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut, crossing
-from markedness.stats.inference.claims import claim, difference
+from markedness.stats.inference.claims import claim, difference, holds_for
 from markedness.stats.inference.contrasts import (
     Contrast,
     contrast_score,
@@ -97,6 +97,7 @@ __all__ = [
     "flip_test",
     "group_difference_score",
     "half_sample_spread",
+    "holds_for",
     "holm",
     "influence_errors",
     "influence_spread",

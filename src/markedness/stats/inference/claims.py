@@ -55,7 +55,7 @@ def claim(
             there = " and ".join(f"{spread.fewest.get(name, 0):.3g} of '{name}'" for name in spread.fixed)
             lacking = f"it takes {MIN_CLUSTERS} clusters in each group, the smallest has {there}"
         elif few := " and ".join(f"'{name.replace('_', ' ')}'" for name in spread.fixed if name in spread.fewest):
-            caveat = f"Fewer than {MIN_CLUSTERS} of {few} in a group: it holds for these alone."
+            caveat = holds_for(few)
     if null is not None and null.smallest_p >= 1:
         lacking = "no block has units of the group and of what it is compared with, so that no labels can be exchanged"
         sentences.append(f"not tested: {lacking}")
@@ -74,6 +74,11 @@ def claim(
         detectable=smallest_effect, clusters=dict(spread.clusters), method="; ".join(sentences),
         influences=spread.influences, **about,
     )  # fmt: skip
+
+
+def holds_for(few: str) -> str:
+    """The caveat of a Score with too few clusters of a factor, which its p and interval take as they are."""
+    return f"Fewer than {MIN_CLUSTERS} of {few} in a group: it holds for these alone."
 
 
 def difference(first: Score, second: Score, confidence_level: float = 0.95) -> Score:

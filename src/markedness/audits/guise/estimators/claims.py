@@ -160,6 +160,6 @@ def claims(tasks: Sequence[AssociationTask]) -> Iterator[Claim]:
             yield Claim(
                 "prestige.slope", rated, rated.slope, partial(nulls.slope_null, rated),
                 "is associated with occupations of higher prestige", "prestige exchanged among occupations",
-                factors=(VERB, of_occupations), needs=OCCUPATIONAL_GROUP, sampled=rated.slope_of_association,
+                factors=(VERB, PROMPT, of_occupations), needs=OCCUPATIONAL_GROUP, sampled=rated.slope_of_association,
                 negative="is associated with occupations of lower prestige", worse=-1,
             )  # fmt: skip

@@ -21,6 +21,7 @@ from markedness.stats.inference import (
     alike_variance,
     claim,
     group_difference_score,
+    holds_for,
     spread,
     within_clusters,
 )
@@ -149,15 +150,13 @@ def _difference_of_differences(
     part = np.asarray(2 * cells["side"].astype(int) + cells["marked"].astype(int), dtype=np.intp)
     rates = cells.groupby(["side", "marked"])["hit"].mean()
     estimate = float(rates[True, True] - rates[True, False] - rates[False, True] + rates[False, False])
-    factors = {VERB: cells["cluster"].astype(str)}
-    if cells["prompt"].nunique() >= MIN_CLUSTERS:
-        factors[PROMPT] = cells["prompt"].astype(str)
+    factors = {VERB: cells["cluster"].astype(str), PROMPT: cells["prompt"].astype(str)}
     found = spread(_leave_out(cells, part, (1, -1, -1, 1)), factors, part)
     found = found.at_least(_alike(cells, part), found.df)
     if VERB in found.fixed:  # prompts alone would not show the error
-        found = replace(NO_SPREAD, fixed=found.fixed, fewest=found.fewest)
+        found = replace(NO_SPREAD, fixed=(VERB,), fewest=found.fewest)
     about["n"] = len(cells)
-    sampled = "verbs or texts crossed with prompts" if PROMPT in factors else "verbs or texts"
+    sampled = "verbs or texts" if PROMPT in found.fixed else "verbs or texts crossed with prompts"
     method = f"{why}: each rate minus that of the reference in its own sets; t over {sampled}, each left out in turn"
     return claim(
         key, estimate, found, family=family, confidence_level=confidence_level, method=method,
@@ -225,7 +224,11 @@ def _difference(
         clusters=units["cluster"].astype(str), blocks=[block], family=family, confidence_level=confidence_level,
         method=_METHOD, **about,
     )  # fmt: skip
-    if cells["prompt"].nunique() < MIN_CLUSTERS or np.isnan(made.p) or np.isnan(made.standard_error):
+    if np.isnan(made.p):
+        return made
+    if cells["prompt"].nunique() < MIN_CLUSTERS:
+        return made.warned(holds_for(f"'{PROMPT}'"))
+    if np.isnan(made.standard_error):
         return made  # with too few verbs, prompts alone would not show the error
     crossed = spread(
         _leave_out(cells, cells["marked"].to_numpy(dtype=np.intp), (-1, 1)),
