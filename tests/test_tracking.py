@@ -505,7 +505,7 @@ def test_track_never_repeats_a_password_or_token_that_the_server_repeats(
     def told(headers: Any) -> dict[str, str]:
         return {
             "error_code": "PERMISSION_DENIED",
-            "message": f"{' '.join(TOLD)} {headers['Authorization']} no",
+            "message": f"http://bob:hunt%2Fer2pw@[x/ {' '.join(TOLD)} {headers['Authorization']} no",
         }
 
     (tmp_path / ".mlflow").mkdir()
@@ -516,6 +516,7 @@ def test_track_never_repeats_a_password_or_token_that_the_server_repeats(
         (tmp_path / "netrc").write_text("machine 127.0.0.1 login bob password hunter5pw\n")
         for variables in (
             {"MLFLOW_TRACKING_URI": uri.replace("http://", "http://bob:hunt%2Fer2pw@")},
+            {"MLFLOW_TRACKING_URI": uri.replace("http://127.0.0.1", "HTTP://bob:hunt%2Fer2pw@LocalHost")},
             {"MLFLOW_TRACKING_URI": uri, "MLFLOW_TRACKING_USERNAME": "bob", "MLFLOW_TRACKING_PASSWORD": "hunter3pw"},
             {"MLFLOW_TRACKING_URI": uri, "MLFLOW_TRACKING_TOKEN": "tok-4711"},
             {"MLFLOW_TRACKING_URI": uri, "HOME": str(tmp_path)},
@@ -528,6 +529,7 @@ def test_track_never_repeats_a_password_or_token_that_the_server_repeats(
                     track([model_run(tmp_path)], tmp_path, "audits")
             secrets = TOLD & set(str(raised.value).split())
             assert len(secrets) == len(TOLD) - 1 and "no" in str(raised.value).split("(")[1], raised.value
+            assert "hunt%2Fer2pw" not in str(raised.value), raised.value
             assert not re.search(r"Basic (?!\[key\])|Bearer (?!\[key\])", str(raised.value)), raised.value
 
 
@@ -648,3 +650,5 @@ def test_public_hides_home_folders_and_credentials() -> None:
     assert public(f"{Path.home()}/models/x") == "~/models/x"
     assert public("postgresql://me:pw@db.example:5432/mlflow?sslkey=k") == "postgresql://db.example:5432/mlflow"
     assert public("a plain sentence") == "a plain sentence"
+    assert public("http://bob:[key]@LocalHost:1/x") == "http://LocalHost:1/x"  # a host in brackets is none
+    assert flat({"label": "see://[here]"}) == {"label": "see://[here]"}

@@ -191,7 +191,10 @@ def public(text: str) -> str:
         text = re.sub(rf"{re.escape(home)}(?=/|$|\")", "~", text)
     if "://" not in text or any(sign.isspace() for sign in text):
         return text
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # no URL, but it may hold one
+        return re.sub(r"(?<=://).*@", "", text)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", "")) if host else text
 

@@ -159,7 +159,7 @@ class Guard:
         parts = urlsplit(place)
         self._in_store = parts.scheme in _STORES
         if self._own is not None and parts.scheme not in (*_STORES, *_SERVED, "mlflow-artifacts"):
-            raise PlaceError(f"{parts.scheme or 'a folder'}:{parts.netloc or parts.path}")
+            raise PlaceError(f"{parts.scheme}:{parts.netloc or parts.path}" if parts.scheme else parts.path)
 
 
 def _origin(url: str) -> tuple[str | None, str | None, int | None]:
