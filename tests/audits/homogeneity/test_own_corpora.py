@@ -93,6 +93,23 @@ def test_a_group_that_shares_its_cues_with_two_names_alone_is_not_compared() -> 
     assert three.score("noncompliance.difference").over == "Asian - White; Black - White"
 
 
+def test_noncompliance_counts_each_answer_once_whatever_the_axes_weigh_it() -> None:
+    # of 690 answers it said 705: the larger of what two axes weigh an answer
+    rng = np.random.default_rng(3)
+    groups = [(race, gender) for race in ("White", "Black", "Asian") for gender in ("man", "woman")]
+    rows = [
+        (race, gender, f"{race} {gender} {name}", f"cue {cue}", status, int(rng.integers(1, 9)))
+        for race, gender in groups
+        for name in range(4)
+        for cue in range(5)
+        for status in ("ok", "refusal")
+    ]
+    table = pd.DataFrame(rows, columns=["race", "gender", "cluster", "cue", "status", "count"]).assign(empty=False)
+    table = table[rng.random(len(table)) < 0.7]
+    made = noncompliance_difference(table, Params().axes, rng, 2)
+    assert made.n == table["count"].sum() and made.over == "Asian - White; Black - White; woman - man"
+
+
 def declined(seed: int, more: float) -> float:
     """p of noncompliance where most of the answers to one cue are declined, which is the only one of Asian names."""
     rng = np.random.default_rng([20261124, seed])

@@ -42,7 +42,7 @@ def noncompliance_difference(
     made = inference.contrast_score(
         "noncompliance.difference", bad, asked, contrasts(names, axes), rng,
         cluster="name", clusters=names["name"], family=family, confidence_level=confidence_level, method=METHOD,
-        rare=True, unit="answers", comparable=True, n=round(np.max([one[1] for one in of_axes], axis=0).sum()),
+        rare=True, unit="answers", comparable=True, n=at_cues.n,
         n_missing=int(names["failed"].sum()),
         positive="answers about the marked groups fail or do not comply with the prompt more often",
         negative="answers about the marked groups fail or do not comply with the prompt less often",
@@ -179,6 +179,12 @@ class _AtEqualCues:
         of_group = of_group[of_group.any(axis=1)]
         mix = of_group / of_group.sum(axis=1, keepdims=True)
         self._equal = not len(mix) or bool(np.ptp(mix, axis=0).max() < 1e-9)
+        self._compared = np.full(self._asked.shape, self._equal)
+
+    @property
+    def n(self) -> int:
+        """Answers that are compared on one of the axes that were asked for."""
+        return int(self._asked[self._compared].sum())
 
     def of(self, axis: str, unmarked: str, marked: Sequence[str]) -> tuple[Floats, Floats, list[str]]:
         """Hits and totals of each name, shape (names,), and the marked groups that share no cues with the unmarked.
@@ -204,6 +210,7 @@ class _AtEqualCues:
         with np.errstate(invalid="ignore", divide="ignore"):
             each = np.nan_to_num(weights / asked) * np.where(weights > 0, asked, 0.0).sum(axis=1, keepdims=True)
         of_name = np.where((code >= 0)[:, None], each[code], 0.0)
+        self._compared |= of_name > 0
         left = [group for place, group in enumerate(groups) if place and there[place] and there[0] and not kept[place]]
         return (of_name * self._beyond).sum(axis=1), (of_name * self._asked).sum(axis=1), left
 
