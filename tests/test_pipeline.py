@@ -124,6 +124,23 @@ def test_run_with_a_text_of_ten_megabytes_names_its_row_and_leaves_nothing(tmp_p
 
 
 @pytest.mark.slow
+def test_featurize_says_how_many_answers_there_are_not_how_many_different_ones(tmp_path: Path) -> None:
+    rows = [
+        {"text": answer, "race": race, "gender": "man", "name": f"{race} {name}", "cue": "food"}
+        for race in ("White", "Black")
+        for name in range(3)
+        for answer in ("tea", "tea", "bread", "tea")
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "answers.csv", index=False)
+    source = {"backend": "corpus", "homogeneity": {"path": "answers.csv"}}
+    content = {"audits": ["homogeneity"], "models": {"m": source}, "homogeneity": {"axes": AXES}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    loaded, said = params.load(tmp_path / "params.yaml"), list[str]()
+    for stage in ("generate", "clean", "featurize"):
+        pipeline.STAGES[stage](loaded, "homogeneity", "m", say=said.append)
+    assert said[-1].startswith("homogeneity m: 24 answers"), said
+
+
 def test_run_without_texts_of_a_group_keeps_the_others_and_says_so(tmp_path: Path) -> None:
     path = write_study(tmp_path)
     table = write_texts(tmp_path)

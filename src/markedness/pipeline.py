@@ -93,7 +93,7 @@ def featurize(params: Params, audit: str, model: str, say: Report = tell) -> boo
     for name, content in made.files.items():
         store.write_bytes(folder / name, content)
     store.write_json(folder / "index.json", files)
-    say(f"{audit} {model}: " + ", ".join(f"{len(table):,} {name}" for name, table in made.tables.items()))
+    say(f"{audit} {model}: " + ", ".join(f"{_counted(table):,} {name}" for name, table in made.tables.items()))
     if scores.failed > params.tolerated_failures * scores.requested:
         say(
             f"{audit} {model}: {scores.failed:,} of {scores.requested:,} scores failed, more than tolerated_failures "
@@ -101,6 +101,11 @@ def featurize(params: Params, audit: str, model: str, say: Report = tell) -> boo
         )
         return False
     return True
+
+
+def _counted(table: pd.DataFrame) -> int:
+    """Rows of a table, or what it counts."""
+    return int(table["count"].sum()) if "count" in table else len(table)
 
 
 def _in_language(
