@@ -72,7 +72,7 @@ ALLOWED = {
     "tables": {"records"},
     "store": {"files", "reads", "records", "separated", "tables", "working_tree"},
     "reads": set(),
-    "working_tree": {"files"},
+    "working_tree": {"files", "records"},
 }
 # Packages that only some modules may import.
 CONFINED = {

@@ -26,6 +26,7 @@ from markedness.files import atomic
 from markedness.lm.progress import tell
 from markedness.records import AuditError
 from markedness.store import Store
+from markedness.working_tree import DVCStateError, dvc_repo
 
 _CHUNK = 1 << 20
 _TIMEOUT = 30.0
@@ -131,13 +132,12 @@ def _copies(source: Path, sizes: set[int]) -> dict[str, Path]:
 def _projects(pins: Iterable[Pin]) -> dict[Path, list[Pin]]:
     """The pins of each DVC project; none of those that are in no project."""
     from dvc.exceptions import NotDvcRepoError
-    from dvc.repo import Repo
     from dvc.scm import SCMError
 
     found: dict[Path, list[Pin]] = {}
     for folder, here in groupby(pins, lambda pin: pin.path.parent):
         try:
-            with Repo(str(folder)) as repo:
+            with dvc_repo(folder) as repo:
                 found.setdefault(Path(repo.root_dir), []).extend(here)
         except (NotDvcRepoError, SCMError):
             continue  # a study without DVC or git: the file is downloaded and checked all the same
@@ -147,13 +147,12 @@ def _projects(pins: Iterable[Pin]) -> dict[Path, list[Pin]]:
 def _pull(missing: Iterable[Pin]) -> set[Path]:
     """What DVC's cache or remotes had; nothing where DVC is not set up here."""
     from dvc.exceptions import DvcException
-    from dvc.repo import Repo
 
     missing = list(missing)
     logging.getLogger("dvc").setLevel(logging.ERROR)  # what no remote has is said once, by us
     for project, here in _projects(missing).items():
         try:
-            with Repo(str(project)) as repo:
+            with dvc_repo(project) as repo:
                 repo.pull(targets=[f"{pin.path}.dvc" for pin in here], allow_missing=True)
         except DvcException:
             continue  # no remote, or none that has it: the address is next
@@ -239,15 +238,14 @@ def _cache(present: Iterable[Pin], say: Callable[[str], None]) -> None:
     and write its answer into the pin.
     """
     from dvc.exceptions import DvcException
-    from dvc.repo import Repo
 
     for project, here in _projects(present).items():
         try:
             with (
                 TemporaryDirectory(prefix=".corpora-", dir=project) as folder,
-                Repo(str(project), config={"core": {"autostage": False}}) as repo,
+                dvc_repo(project, config={"core": {"autostage": False}}) as repo,
             ):
                 repo.add([shutil.copyfile(pin.path, str(Path(folder, pin.md5))) for pin in here])
-        except (DvcException, OSError) as error:  # the files are in their places all the same
+        except (DvcException, DVCStateError) as error:  # the files are in their places all the same
             reason = " ".join(str(error).split())[:300]
             say(f"{project}: not entered in DVC's cache ({reason}), so that 'dvc push' does not share these files yet")

@@ -16,7 +16,7 @@ import yaml
 
 from markedness.credentials import hide
 from markedness.reporting.results import git
-from markedness.working_tree import main_tree
+from markedness.working_tree import dvc_repo, main_tree
 
 NAME_LIMIT = 250
 """Letters of a name in MLflow."""
@@ -86,10 +86,9 @@ def _inside(path: Path, places: set[Path]) -> bool:
 def _dvc_paths(root: Path) -> tuple[set[Path], set[Path]]:
     """Outputs of the stages, and what they depend on; empty outside DVC."""
     from dvc.exceptions import DvcException
-    from dvc.repo import Repo
 
     try:
-        with Repo(str(root)) as repo:
+        with dvc_repo(root) as repo:
             stages = [stage for stage in repo.index.stages if not stage.is_data_source]
             outputs = {Path(out.fs_path) for stage in stages for out in stage.outs}
             return outputs, {Path(dep.fs_path) for stage in stages for dep in stage.deps} - outputs

@@ -24,6 +24,7 @@ from markedness.sizes import filled, sized
 from markedness.stale import differing
 from markedness.store import READS_FILE, Store, features_of
 from markedness.unwatched import place_of
+from markedness.working_tree import dvc_repo
 
 CODE = "markedness.yaml"
 """Of a study that was made by init: a hash of the code of each stage."""
@@ -60,12 +61,11 @@ class Revision:
     def _files(self) -> Any:
         from dvc.api import DVCFileSystem
         from dvc.exceptions import DvcException
-        from dvc.repo import Repo
         from dvc.scm import resolve_rev
         from scmrepo.exceptions import SCMError
 
         try:
-            with Repo(str(self.root)) as repo:
+            with dvc_repo(self.root) as repo:
                 revision = None if self.name == "workspace" else resolve_rev(repo.scm, self.name)
                 if revision:
                     _check_commit(repo.scm, revision)
@@ -172,12 +172,11 @@ class Revision:
     @contextmanager
     def _stages(self) -> Iterator[dict[str, Any]]:
         """The stages of the study by name, as its dvc.yaml and dvc.lock have them; they hang on this revision."""
-        from dvc.repo import Repo
         from dvc.repo.brancher import switch
         from dvc.stage import PipelineStage
 
         _ = self._files
-        with Repo(str(self.root)) as repo, switch(repo, self._commit):
+        with dvc_repo(self.root) as repo, switch(repo, self._commit):
             file = (self.root.resolve().relative_to(Path(repo.scm.root_dir).resolve()) / "dvc.yaml").as_posix()
             named = (stage for stage in repo.index.stages if isinstance(stage, PipelineStage))
             yield {stage.name: stage for stage in named if Path(stage.path).relative_to("/").as_posix() == file}

@@ -27,7 +27,7 @@ from markedness.pipeline import settings
 from markedness.records import AuditError
 from markedness.reporting.results import Result
 from markedness.store import Store
-from markedness.working_tree import state_folder
+from markedness.working_tree import DVCStateError, dvc_repo, state_folder
 
 RAN = "ran.json"
 """In .markedness: audit/model -> digests of the `inputs` and of the scores of the last `markedness run`."""
@@ -174,15 +174,14 @@ def _by_dvc(params: Params, known: Collection[tuple[str, str]]) -> dict[tuple[st
     if not (targets := {f"evaluate@{'-'.join(one)}": one for one in sorted(known)}):
         return {}
     from dvc.exceptions import DvcException
-    from dvc.repo import Repo
 
     try:
-        with Repo(str(params.root)) as repo, repo.lock:
+        with dvc_repo(params.root) as repo, repo.lock:
             graph = repo.index.graph
             named = {stage.addressing.rpartition(":")[2]: stage for stage in graph}
             entries = cache(lambda stage: stage.status())  # not `repo.status`, which reads dvc.yaml for each target
             status = {name: _changes(graph, named[name], entries) for name in targets if name in named}
-    except DvcException as error:
+    except (DvcException, DVCStateError) as error:
         return dict.fromkeys(targets.values(), f"DVC cannot tell: {' '.join(str(error).split())}")
     found = {targets[name]: changed[0] for name, changed in status.items() if changed}
     return {

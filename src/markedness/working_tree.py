@@ -3,9 +3,40 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from markedness.files import write_file
+from markedness.records import AuditError
+
+
+class DVCStateError(AuditError):
+    """DVC cannot write, or read, what it keeps of a repository."""
+
+
+@contextmanager
+def dvc_repo(folder: Path, **options: Any) -> Iterator[Any]:
+    """DVC's repository of a folder, open.
+
+    Raises
+    ------
+    DVCStateError
+        Where the disk is full or read-only; DvcException where DVC itself says what is wrong.
+    """
+    from dvc.repo import Repo
+
+    try:
+        with Repo(str(folder), **options) as repo:
+            yield repo
+    except (OSError, sqlite3.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DVCStateError(
+            f"DVC cannot keep what it knows of the study ({type(error).__name__}: {reason}); make room, or give it "
+            "rights, in .dvc/tmp and in the folder that 'dvc config core.site_cache_dir' sets (/var/tmp/dvc)"
+        ) from error
 
 
 def state_folder(root: Path) -> Path:

@@ -27,8 +27,10 @@ from markedness.gate.run import NEITHER, Gated, _not_gated, gate
 from markedness.lm import served_by
 from markedness.param_blocks import GateParams
 from markedness.params import ParamsError
+from markedness.provenance import changed_files
 from markedness.results import Score, not_estimated
 from markedness.store import SHIPPED, Store
+from markedness.working_tree import DVCStateError
 
 pytestmark = pytest.mark.slow
 
@@ -624,6 +626,27 @@ def own_names(folder: Path, *left_out: str) -> None:
     lines = (SHIPPED / "data" / "stimuli" / "homogeneity" / "names.csv").read_text(encoding="utf-8").splitlines()
     kept = [line for line in lines if not line.startswith(left_out or "#")]
     (folder / "names.csv").write_text("\n".join(kept) + "\n", encoding="utf-8")
+
+
+def test_a_cache_that_dvc_cannot_write_decides_nothing_and_is_a_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(folder, "init", "--initial-branch", "main")
+    dvc(folder, "init", "-q")
+    stages = {"evaluate": {"matrix": {"audit": ["homogeneity"], "model": ["v2"]}, "cmd": "true", "deps": ["read.txt"]}}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}), encoding="utf-8")
+    (folder / "read.txt").write_text("as it was", encoding="utf-8")
+    dvc(folder, "repro", "-q")
+    (folder / "full").write_text("no folder can be made here", encoding="utf-8")
+    monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(folder / "full"))
+    made = gated(folder, {"baseline": "v1", "models": ["v2"], "looks": 2})
+    assert made.status == 3 and not (folder / "results" / "gate" / "looks.csv").exists()
+    assert all("DVC cannot tell: DVC cannot keep what it knows" in one.reason for one in made.decisions)
+    with pytest.raises(DVCStateError, match=r"FileExistsError|NotADirectoryError"):
+        changed_files(folder)
+    done = subprocess.run([sys.executable, "-m", "markedness", "report"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert "DVC cannot tell" in (folder / "reports" / "v2.html").read_text(encoding="utf-8")
 
 
 def test_results_of_other_stimuli_than_are_beside_the_params_are_not_gated(
