@@ -89,6 +89,9 @@ class Comparison:
     """The Score that asks what is missing: it is made on what both were asked, the others on what both answered."""
     compared_on: Sequence[str] = ()
     """Further columns of that table that say what was asked, where both models have them and share a value."""
+    sides: Sequence[Sequence[str]] = ()
+    """The columns of that table that count what was asked about each text of a row: it was asked where each has some.
+    """
     asked: Mapping[str, Asked] = field(default_factory=dict)
     """Model -> what it was asked; of one that is not named it is not known."""
     _made: dict[tuple[str, bytes], dict[str, Score]] = field(default_factory=dict)
@@ -225,6 +228,8 @@ class Comparison:
         tables = self.comparable(tables) if self.comparable else tables
         rows = [of_model.get(ASKED, of_model[self.table]) for of_model in tables.values()]
         rows = [of_model[of_model[self.cluster].notna()] for of_model in rows]
+        for side in self.sides:
+            rows = [of_model[of_model[list(side)].gt(0).any(axis=1)] for of_model in rows]
         columns = [column for column in (self.question, self.cluster) if column]
         if self.question:
             rows = _chosen(rows, in_common(rows, columns[:1]))

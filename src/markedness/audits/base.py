@@ -148,6 +148,9 @@ class AuditSpec:
     compared_on: tuple[str, ...] = ()
     """Further columns of that table that say what was asked, where it has them: two models are compared on rows that
     are alike in these, in question and in cluster, and a comparison names their values that it leaves out."""
+    sides: tuple[tuple[str, ...], ...] = ()
+    """Of a row of that table that is made of several texts, the columns that count what was asked about each: a row was
+    asked where each has some."""
     missing_key: str = ""
     """The headline Score that asks whether what is missing differs by group; where it is found, the others say so."""
     prompts_ref: str = "generate:prompts"

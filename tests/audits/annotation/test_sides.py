@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from markedness.audits.annotation import evaluate, featurize
+from markedness.audits.annotation import SPEC, evaluate, featurize
 from markedness.audits.annotation.clean import Params, clean
 from markedness.audits.annotation.estimators.cells import matched
 from markedness.audits.annotation.estimators.scores import scores
 from markedness.audits.annotation.estimators.sides import REQUESTS
 from markedness.audits.annotation.worlds import GROUPS, TASKS, Floats, _judged, _table
+from markedness.compare import Comparison
+from markedness.records import Features, FeatureTables, Unsupported
 from markedness.results import Score
 
 from .conftest import STIMULI, stored
@@ -55,6 +57,34 @@ def drawn(
         "gender": np.full(n, "female"), "name": name.astype(str), "reference_name": reference.astype(str),
     }  # fmt: skip
     return _table(about, TASKS, sides).assign(ungrouped=np.int32(0))
+
+
+def test_missing_judgments_are_compared_on_pairs_of_which_both_texts_were_asked() -> None:
+    """A tool that writes no row without an answer: judgments that are the same differed with p = .0002."""
+    rng = np.random.default_rng(4)
+    rows = [
+        (task, f"{task} {vignette} {pair}", f"v{vignette}", group, f"{group} {pair}")
+        for task in ("hireable", "aggressive")
+        for vignette in range(12)
+        for pair in range(10)
+        for group in ("White", "Black")
+    ]
+    kept = pd.DataFrame(rows, columns=["task", "pair", "vignette", "group", "name"])
+    kept["y"] = np.where(rng.random(len(kept)) < 0.12, "", rng.integers(0, 2, len(kept)).astype(str))
+    features: dict[str, FeatureTables | Unsupported] = {}
+    for model, table in (("keeps", kept), ("drops", kept[kept["y"].ne("")])):
+        judged = stored(**{str(name): values.tolist() for name, values in table.items()})
+        made = featurize.featurize(clean(judged, Params()), featurize.Params(), STIMULI)
+        assert isinstance(made, Features)
+        features[model] = made.tables
+        alone = any("the data have no marked text beside them" in note for note in made.notes)
+        assert alone == (model == "drops")
+    compared = Comparison(
+        "annotation", features, lambda tables: list(scored(tables["pairs"]).values()), SPEC.table, SPEC.cluster,
+        SPEC.headline, question=SPEC.question, answered=SPEC.answered, missing_key=SPEC.missing_key,
+        compared_on=SPEC.compared_on, sides=SPEC.sides,
+    ).differences().set_index("score")  # fmt: skip
+    assert compared["difference"]["missing.difference"] == compared["difference"]["gap.positive"] == 0
 
 
 def scored(pairs: pd.DataFrame) -> dict[str, Score]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from markedness.audits.base import AuditSpec
 from markedness.records import CorpusColumns, columns
 
+_COUNTS = ("n", "refusal", "unparsed", "truncated", "failed")
 SPEC = AuditSpec(
     name="annotation",
     package=__name__,
@@ -56,6 +57,7 @@ SPEC = AuditSpec(
     cluster="vignette",
     question="task",
     answered=("delta",),
+    sides=(_COUNTS, tuple(f"{name}_reference" for name in _COUNTS)),
     compared_on=("paradigm", "group", "reference", "pair", "gender", "name", "reference_name"),
     headline=(
         "gap.positive",

@@ -102,7 +102,14 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         made[name] = made[name].where(made["paradigm"].astype(object) == "names")
     made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
     made["ungrouped"] = np.int32(ungrouped)
-    return Features({"pairs": made}, notes=(*_unread(responses), *_judged_again(rows)))
+    alone = ~np.isin(pair[unmarked], pair[~unmarked])
+    return Features({"pairs": made}, notes=(*_unread(responses), *_judged_again(rows), *_unpaired(int(alone.sum()))))
+
+
+def _unpaired(n: int) -> Iterator[str]:
+    """Judgments of unmarked texts that stand beside no marked one."""
+    if n:
+        yield f"{count(n, 'judgment')} of unmarked texts {are(n)} left out: the data have no marked text beside them."
 
 
 def _unread(responses: pd.DataFrame) -> Iterator[str]:

@@ -12,11 +12,15 @@ from markedness.audits.annotation.design.stimuli import StimuliError
 def one_text_a_pair(rows: pd.DataFrame, column: str) -> None:
     """Refuse a pair whose texts of one group, iteration and task are about several vignettes or names.
 
-    Where there are no pairs, texts are matched by their vignette: that must have one name of each group.
+    Where a text has no pair, it is matched by its vignette: that must have one name of each group.
     """
-    matched = "pair" if "pair" in rows else "vignette"
-    if column not in rows or column == matched:
-        return
+    paired = rows["pair"].fillna("").ne("") if "pair" in rows else pd.Series(False, rows.index)
+    for matched, of_it in (("pair", rows[paired]), ("vignette", rows[~paired])):
+        if column in rows and matched in rows and column != matched:
+            _one_text(of_it, matched, column)
+
+
+def _one_text(rows: pd.DataFrame, matched: str, column: str) -> None:
     keys = [name for name in ("paradigm", "iteration", "task", matched, "group") if name in rows]
     named = rows[rows[matched].fillna("").ne("") & rows[column].fillna("").ne("")]
     several = named.groupby(keys, sort=False, observed=True, dropna=False)[column].nunique().gt(1)
