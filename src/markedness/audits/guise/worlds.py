@@ -266,6 +266,7 @@ def worlds(size: str = "quick") -> Sequence[World]:
     twelve = f"{asked.pairs} pairs from 140 verbs"
     many = max(12, asked.pairs // 3)
     texts = max(40, asked.pairs)
+    nine = replace(asked, traits=ALL_PROMPTS, occupations=ALL_PROMPTS)
 
     def model(**what: Any) -> Model:
         return Model(asked=asked, **what)
@@ -288,23 +289,16 @@ def worlds(size: str = "quick") -> Sequence[World]:
             model(verbs=many, attribute=0.05, leaning=0.15), uncovered=_ATTRIBUTES,
         ),
         _world(
-            "prompts_lean", "Some prompts raise what is stereotypical and lower prestige, others the opposite; "
-            f"{ALL_PROMPTS} prompts of both tasks, {many} verbs with 3 pronouns.",
-            replace(
-                model(verbs=many, attribute=0.05, prompts_leaning=0.1),
-                asked=replace(asked, traits=ALL_PROMPTS, occupations=ALL_PROMPTS),
-            ),
-            uncovered=_ATTRIBUTES,
+            "prompts_lean", f"The same of {ALL_PROMPTS} prompts of traits and of occupations; {many} verbs.",
+            Model(nine, many, attribute=0.05, prompts_leaning=0.1), uncovered=_ATTRIBUTES,
         ),
         _world(
             "negative", f"Unfavourable adjectives are raised, stereotypical or not; {twelve}.", model(negative=0.1),
             false=("strength.covert", "strength.overt", "prestige.slope", "decision.conviction", "missing.difference"),
             uncovered=_ATTRIBUTES,
         ),
-        _world(
-            "shared_sources", "Two text sets made from the same 8 verbs with 3 pronouns.",
-            model(verbs=8, sets=("habitual_be", "stay"), attribute=0.0),
-        ),
+        _world("shared_sources", "Two text sets made from the same 8 verbs with 3 pronouns.",
+               model(verbs=8, sets=("habitual_be", "stay"), attribute=0.0)),
         _world(
             "same_attributes",
             f"Every draw raises the same attributes, among them the stereotypical ones; {many} verbs with 3 pronouns.",
