@@ -288,6 +288,22 @@ def test_address_of_a_relative_sqlite_file_is_the_studys(tmp_path: Path, monkeyp
     assert tracking_store.address(tmp_path) == "sqlite:////elsewhere/my.db"
 
 
+@pytest.mark.parametrize("name", ["what is it?", "my%20study", "Ömer's"])
+def test_track_below_a_folder_that_an_address_does_not_take_is_a_sentence_and_writes_nothing(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / name / "study"
+    root.mkdir(parents=True)
+    run = model_run(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(TrackingError, match=r"the folder of the study has a [?%'] in its path.*all results are safe"):
+        track([run], root, "audits")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not tracking_store.unfit(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
+    assert not tracking_store.unfit(root)
+
+
 def test_track_with_a_server_that_is_down_is_one_sentence_without_the_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

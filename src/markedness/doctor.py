@@ -25,6 +25,7 @@ from markedness.params import Params
 from markedness.records import UNSUPPORTED, AuditError, Completion, Sampling
 from markedness.store import Store
 from markedness.text.languages import ENGLISH
+from markedness.tracking_store import unfit
 
 LITTLE_SPACE = 2_000_000_000
 """Bytes; fewer are a warning."""
@@ -73,6 +74,8 @@ def examine(params: Params, model: str | None = None) -> Iterator[Finding]:
 def without_requests(params: Params, names: Sequence[str]) -> Iterator[Finding]:
     """What `params check` looks at beyond params.yaml itself: what DVC reads, prices, stimuli, corpus files."""
     yield from _for_dvc(params)
+    if why := unfit(params.root):
+        yield Finding("warning", "MLflow", why)
     for name in names:
         config = params.model(name)
         if isinstance(config, ServerModel):

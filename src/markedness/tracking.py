@@ -23,7 +23,7 @@ from markedness.provenance import NAME_LIMIT, flat, mlflow_name, public, short_n
 from markedness.records import AuditError
 from markedness.reporting.downloads import spreadsheet_copies
 from markedness.tracked import DataSet, ModelRun
-from markedness.tracking_store import Guard, PlaceError, address, make_whole, set_manners
+from markedness.tracking_store import Guard, PlaceError, address, make_whole, set_manners, unfit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +65,8 @@ def track(runs: Sequence[ModelRun], root: Path, experiment: str) -> list[str]:
         One sentence, when the server is down or refuses; what is on disk is not touched.
     """
     uri = address(root)
+    if why := unfit(root):
+        raise TrackingError(f"MLflow: {why}, then run 'markedness track'; all results are safe on disk")
     try:
         guard = Guard(uri)
     except ValueError as error:

@@ -40,6 +40,21 @@ def address(root: Path) -> str:
     return uri
 
 
+def unfit(root: Path) -> str:
+    """Why MLflow cannot keep its runs in the study's own file: a sentence; "" where it can, or keeps them elsewhere.
+
+    Of "?" and "%" in a path it makes another path, beside the study; a "'" ends a text in its SQL.
+    """
+    own = address(root).startswith(_SQLITE) and not os.environ.get("MLFLOW_TRACKING_URI", "").startswith("sqlite:////")
+    sign = next((sign for sign in "?%'" if sign in str(root.resolve())), "")
+    if not (own and sign):
+        return ""
+    return (
+        f"the folder of the study has a {sign} in its path, which MLflow's SQLite address does not take; rename the "
+        "folder, or set MLFLOW_TRACKING_URI to a server"
+    )
+
+
 def set_manners() -> None:
     """What MLflow reads from the environment; before it is imported."""
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
