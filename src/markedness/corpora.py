@@ -154,8 +154,8 @@ def _pull(missing: Iterable[Pin]) -> set[Path]:
         try:
             with dvc_repo(project) as repo:
                 repo.pull(targets=[f"{pin.path}.dvc" for pin in here], allow_missing=True)
-        except DvcException:
-            continue  # no remote, or none that has it: the address is next
+        except (DvcException, DVCStateError):
+            continue  # no remote, or none that has it or can be read: the address is next
     return {pin.path for pin in missing if pin.present}
 
 

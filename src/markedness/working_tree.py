@@ -24,7 +24,7 @@ def dvc_repo(folder: Path, **options: Any) -> Iterator[Any]:
     Raises
     ------
     DVCStateError
-        Where the disk is full or read-only; DvcException where DVC itself says what is wrong.
+        Where a disk is full or read-only, or a file damaged; DvcException where DVC itself says what is wrong.
     """
     from dvc.repo import Repo
 
@@ -34,8 +34,8 @@ def dvc_repo(folder: Path, **options: Any) -> Iterator[Any]:
     except (OSError, sqlite3.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise DVCStateError(
-            f"DVC cannot keep what it knows of the study ({type(error).__name__}: {reason}); make room, or give it "
-            "rights, in .dvc/tmp and in the folder that 'dvc config core.site_cache_dir' sets (/var/tmp/dvc)"
+            f"DVC stopped on the files that it keeps ({type(error).__name__}: {reason}); make room, give it rights, or "
+            "remove what is damaged, in .dvc/tmp or where 'dvc config core.site_cache_dir' says (/var/tmp/dvc)"
         ) from error
 
 

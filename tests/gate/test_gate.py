@@ -641,7 +641,7 @@ def test_a_cache_that_dvc_cannot_write_decides_nothing_and_is_a_sentence(
     monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(folder / "full"))
     made = gated(folder, {"baseline": "v1", "models": ["v2"], "looks": 2})
     assert made.status == 3 and not (folder / "results" / "gate" / "looks.csv").exists()
-    assert all("DVC cannot tell: DVC cannot keep what it knows" in one.reason for one in made.decisions)
+    assert all("DVC cannot tell: DVC stopped on the files that it keeps" in one.reason for one in made.decisions)
     with pytest.raises(DVCStateError, match=r"FileExistsError|NotADirectoryError"):
         changed_files(folder)
     done = subprocess.run([sys.executable, "-m", "markedness", "report"], cwd=folder, capture_output=True, text=True)
