@@ -1,4 +1,7 @@
-"""What the tables of several models have in common: the rows of what all were asked, and what is left out."""
+"""What the tables of several models have in common: the rows of what all were asked, and what is left out.
+
+And what the two texts of a pair have in common, see `linked`.
+"""
 
 from __future__ import annotations
 
@@ -87,3 +90,31 @@ def _gone(before: pd.Series, after: pd.Series) -> list[str]:
 def _listed(values: list[str]) -> str:
     more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
     return ", ".join(values[:_SHOWN]) + more
+
+
+def linked(first: pd.Series, second: pd.Series) -> pd.Series:
+    """The cluster of each pair of texts: clusters that share a pair, directly or through others, are one.
+
+    Parameters
+    ----------
+    first, second
+        Cluster of the one and of the other text of each pair, missing where it is not known. The two sides may name
+        theirs apart: a name of both is one cluster only where a pair says so.
+
+    Returns
+    -------
+    Series
+        With the index of ``first``: the name of the first cluster of ``first``, by the alphabet, that is linked, of
+        ``second`` where there is none; missing where neither is known.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    (one, names), (other, others) = (pd.factorize(side.astype(object), sort=True) for side in (first, second))
+    size, both = len(names) + len(others), (one >= 0) & (other >= 0)
+    edges = coo_array((np.ones(both.sum()), (one[both], len(names) + other[both])), (size, size))
+    part = connected_components(edges, directed=False)[1] if size else np.zeros(0, dtype=np.intp)
+    label = np.array([*names, *others, None], dtype=object)
+    label[:-1] = label[:-1][np.unique(part, return_index=True)[1][part]]
+    node = np.where(one >= 0, one, np.where(other >= 0, len(names) + other, size))
+    return pd.Series(label[node], index=first.index, dtype=object)

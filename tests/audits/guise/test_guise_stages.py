@@ -667,6 +667,15 @@ def test_pairs_with_a_copy_in_either_guise_are_one_cluster() -> None:
     assert of_corpus(paired_scores())["cluster"].nunique() == 2
 
 
+def test_pairs_whose_other_text_is_of_one_translator_are_one_cluster_and_a_note_says_so() -> None:
+    # what 8 translators of 48 texts share was in no error: 109 of 300 blind worlds found missing scores
+    rows = paired_scores()
+    rows["cluster"] = np.where(rows["guise"].eq("SAE"), "translator", rows["pair"])
+    made = featurized(rows)
+    assert set(made.tables["scores"]["cluster"]) == set(made.tables["scores"]["cluster_reference"]) == {"go-1"}
+    assert any("clusters that share a pair" in note for note in made.notes)
+
+
 def test_scores_missing_after_texts_that_are_not_matched_are_counted_once_and_for_their_guise() -> None:
     rows = stored_scores()
     rows["log_prob"] = rows["log_prob"].mask(rows["utterance"].isin(["SAE go 1", "SAE see 1"]), "")

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from markedness.cards import are, count
+from markedness.in_common import linked
 from markedness.records import AuditError, Features, Status, Stimuli, Strict
 
 Codes = NDArray[np.int64]
@@ -90,6 +91,13 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         stored = rows["reference_name"].iloc[first].reset_index(drop=True)
         known = pd.Series(_codes(rows, "reference_name")[0][first] >= 0)
         made["reference_name"] = stored.astype(object).where(known, made.get("reference_name"))
+    joined, blank = 0, 0
+    if "vignette" in rows:
+        own, other = (_vignettes(rows, place) for place in (first, first_reference))
+        made["vignette"] = linked(own, other)
+        joined = own.nunique() - made["vignette"].nunique()
+        lacking = made["paradigm"].astype(object).eq("dialect") & made["vignette"].isna()
+        blank = int(pd.unique(of_unit[lacking]).size) if made["vignette"].notna().any() else 0
     for name, sums in _sums(rows, ~unmarked, unit, len(units)).items():
         made[name] = sums
     for name, sums in _sums(rows, unmarked, pair[unmarked], n_pairs).items():
@@ -103,13 +111,30 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
     made["ungrouped"] = np.int32(ungrouped)
     alone = ~np.isin(pair[unmarked], pair[~unmarked])
-    return Features({"pairs": made}, notes=(*_unread(responses), *_judged_again(rows), *_unpaired(int(alone.sum()))))
+    notes = (*_unread(responses), *_judged_again(rows), *_matching(int(alone.sum()), joined, blank))
+    return Features({"pairs": made}, notes=notes)
 
 
-def _unpaired(n: int) -> Iterator[str]:
-    """Judgments of unmarked texts that stand beside no marked one."""
-    if n:
-        yield f"{count(n, 'judgment')} of unmarked texts {are(n)} left out: the data have no marked text beside them."
+def _vignettes(rows: pd.DataFrame, places: Codes) -> pd.Series:
+    """The vignette of each of these rows; missing where it is blank, or the place is -1."""
+    found = rows["vignette"].astype(object).iloc[np.maximum(places, 0)].reset_index(drop=True)
+    return found.where((places >= 0) & found.notna() & found.ne(""))
+
+
+def _matching(unpaired: int, joined: int, blank: int) -> Iterator[str]:
+    """What texts stand beside no other, and what their pairs say of their vignettes."""
+    if unpaired:
+        yield (
+            f"{count(unpaired, 'judgment')} of unmarked texts {are(unpaired)} left out: the data have no marked text "
+            "beside them."
+        )
+    if joined > 0:
+        yield (
+            "The two texts of a pair name different vignettes, and vignettes that share a pair, directly or through "
+            f"others, are one: {joined:,} fewer than the marked texts name."
+        )
+    if blank:
+        yield f"{count(blank, 'pair')} of texts and tasks {are(blank)} without a vignette; each pair counts as its own."
 
 
 def _unread(responses: pd.DataFrame) -> Iterator[str]:

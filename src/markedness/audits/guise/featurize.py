@@ -9,6 +9,7 @@ from pydantic import Field
 
 from markedness.audits.guise.language.texts import text_table
 from markedness.cards import are, count
+from markedness.in_common import linked
 from markedness.records import Features, Status, Stimuli, Strict
 
 KEYS = ["task", "kind", "setting", "text_set", "control", "prompt_id", "pair", "attribute"]
@@ -74,7 +75,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     table = _paired(rows[marked], rows[~neutral & ~marked]).merge(neutral_scores, "left", cell)
     table["missing"] = table["why"].fillna(table["why_reference"])
     table["coverage"] = table[["coverage", "coverage_reference"]].min(axis=1)
-    own, unmatched = table["cluster"].fillna(table["cluster_reference"]), table["setting"].eq("unmatched")
+    own, unmatched = linked(table["cluster"], table["cluster_reference"]), table["setting"].eq("unmatched")
+    joined = table["cluster"].mask(unmatched).nunique() - own.mask(unmatched).nunique()
     for column in ("cluster", "cluster_reference"):  # the texts of a matched pair are one cluster
         table[column] = table[column].where(unmatched, own)
     first = ["prompt_id", "group", "reference", *(key for key in KEYS if key != "prompt_id")]
@@ -89,7 +91,16 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     verbs = stimuli.table("verbs.csv", ["ing"])["ing"].tolist() if stimuli.has("verbs.csv") else []
     texts = text_table(rows, params.features, verbs, params.topics)
     tables = {"scores": table.assign(**labels), "attributes": _attributes(rows, stimuli), "texts": texts}
-    return Features(tables, notes=(*_parts(rows), *_given_again(rows), *_copies(rows)))
+    return Features(tables, notes=(*_parts(rows), *_given_again(rows), *_copies(rows), *_linked(joined)))
+
+
+def _linked(joined: int) -> Iterator[str]:
+    """Clusters that are one, since a pair of texts is in both."""
+    if joined > 0:
+        yield (
+            f"The two texts of a pair name different clusters, and clusters that share a pair, directly or through "
+            f"others, are one: {joined:,} fewer than the texts of the marked guises name."
+        )
 
 
 def _parts(rows: pd.DataFrame) -> Iterator[str]:

@@ -174,17 +174,21 @@ class Matched:
         own = self.differences[np.ix_(np.arange(len(self.differences)), np.flatnonzero(kept), np.flatnonzero(cells))]
         return Matched(table, own, factors, self.groups[kept], self.missing_column, self.requests)
 
+    def _labels(self, name: str, place: int) -> Labels:
+        """The clusters of a factor; without it, of the one at that place, or the last."""
+        own = list(self.factors.values())
+        return self.factors.get(name, own[min(place, len(own) - 1)])
+
     @classmethod
     def joined(cls, parts: Sequence[Matched]) -> Matched:
-        """Several paradigms as one; a pair of one has a cluster of its own in the factors of another."""
+        """Several paradigms as one; what one has of no factor of another stands there by its own, in their order."""
         if not parts:
             return cls(pd.DataFrame({"reference": []}), np.zeros((5, 0, 0)), {}, np.zeros(0, dtype=object))
         if len(parts) == 1:
             return parts[0]
         names = max((part.factors for part in parts), key=len)
         factors = {
-            name: np.concatenate([part.factors.get(name, next(iter(part.factors.values()))) for part in parts])
-            for name in names
+            name: np.concatenate([part._labels(name, place) for part in parts]) for place, name in enumerate(names)
         }
         table = pd.concat([part.cells for part in parts], ignore_index=True)
         missing = next((part.missing_column for part in parts if part.missing_column), "")
@@ -264,12 +268,17 @@ def _phrases(vignettes: Labels, groups: pd.Series, n_tasks: int) -> dict[str, La
 
 
 def _of_texts(pairs: pd.DataFrame) -> dict[str, Labels]:
-    """Pairs of texts, known by their vignette where they have no name, and vignettes if they are not the same."""
+    """Pairs of texts, known by their vignette where they have no name, and vignettes if they are not the same.
+
+    A pair without a vignette, where others have one, has one of its own.
+    """
     known = {name: codes(pairs, name) >= 0 for name in ("pair", "vignette")}
     of = {name: pairs[name].astype(str).to_numpy(object) if name in pairs else "" for name in known}
     found = {"pair": np.where(known["pair"], of["pair"], of["vignette"])}
-    if known["vignette"].all() and not _same_partition(found["pair"], vignette := np.asarray(of["vignette"])):
-        found["vignette"] = vignette
+    if known["vignette"].any():
+        vignette = np.where(known["vignette"], of["vignette"], [f"of pair {one}" for one in found["pair"]])
+        if not _same_partition(found["pair"], vignette):
+            found["vignette"] = vignette
     return {name: np.array([f"dialect {one}" for one in labels], dtype=object) for name, labels in found.items()}
 
 
