@@ -175,13 +175,13 @@ class Matched:
         return Matched(table, own, factors, self.groups[kept], self.missing_column, self.requests)
 
     def _labels(self, name: str, place: int) -> Labels:
-        """The clusters of a factor; without it, of the one at that place, or the last."""
+        """The clusters of a factor; of a paradigm that lacks it, of its own factor at that place, or its last."""
         own = list(self.factors.values())
         return self.factors.get(name, own[min(place, len(own) - 1)])
 
     @classmethod
     def joined(cls, parts: Sequence[Matched]) -> Matched:
-        """Several paradigms as one; what one has of no factor of another stands there by its own, in their order."""
+        """Several paradigms as one. Pairs of one have clusters of their own in the factors of another."""
         if not parts:
             return cls(pd.DataFrame({"reference": []}), np.zeros((5, 0, 0)), {}, np.zeros(0, dtype=object))
         if len(parts) == 1:
