@@ -141,6 +141,7 @@ def test_featurize_says_how_many_answers_there_are_not_how_many_different_ones(t
     assert said[-1].startswith("homogeneity m: 24 answers"), said
 
 
+@pytest.mark.slow
 def test_run_without_texts_of_a_group_keeps_the_others_and_says_so(tmp_path: Path) -> None:
     path = write_study(tmp_path)
     table = write_texts(tmp_path)

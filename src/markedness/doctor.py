@@ -72,7 +72,7 @@ def examine(params: Params, model: str | None = None) -> Iterator[Finding]:
 
 
 def without_requests(params: Params, names: Sequence[str]) -> Iterator[Finding]:
-    """What `params check` looks at beyond params.yaml itself: what DVC reads, prices, stimuli, corpus files."""
+    """What `params check` looks at beyond params.yaml: what DVC reads, MLflow's address, prices, stimuli, corpora."""
     yield from _for_dvc(params)
     if why := unfit(params.root):
         yield Finding("warning", "MLflow", why)

@@ -24,7 +24,9 @@ def dvc_repo(folder: Path, **options: Any) -> Iterator[Any]:
     Raises
     ------
     DVCStateError
-        Where a disk is full or read-only, or a file damaged; DvcException where DVC itself says what is wrong.
+        Where a disk is full or read-only, or a file damaged.
+    DvcException
+        Where DVC itself says what is wrong.
     """
     from dvc.repo import Repo
 

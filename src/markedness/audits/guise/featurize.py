@@ -98,7 +98,7 @@ def _linked(joined: int) -> Iterator[str]:
     """Clusters that are one, since a pair of texts is in both."""
     if joined > 0:
         yield (
-            f"The two texts of a pair name different clusters, and clusters that share a pair, directly or through "
+            "The two texts of a pair name different clusters, and clusters that share a pair, directly or through "
             f"others, are one: {joined:,} fewer than the texts of the marked guises name."
         )
 

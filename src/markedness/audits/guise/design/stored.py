@@ -6,9 +6,9 @@ import hashlib
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from markedness.audits.guise.design.texts import digest
+from markedness.in_common import linked
 from markedness.records import AuditError
 
 UNMATCHED = " (unmatched)"
@@ -90,12 +90,7 @@ def _with_copies(rows: pd.DataFrame, of_text: pd.Series[bool]) -> pd.DataFrame:
     links = links[links["text"].isin(copied)]
     if links.empty:
         return rows
-    clusters, texts = (pd.factorize(links[column], sort=True) for column in ("cluster", "text"))
-    size = len(clusters[1]) + len(texts[1])
-    edges = scipy.sparse.coo_matrix((np.ones(len(links)), (clusters[0], len(clusters[1]) + texts[0])), (size, size))
-    part = scipy.sparse.csgraph.connected_components(edges, directed=False)[1][: len(clusters[1])]
-    names = pd.Series(np.asarray(clusters[1], dtype=object))
-    joined = dict(zip(names, names.groupby(part).transform("first"), strict=True))
+    joined = dict(zip(links["cluster"], linked(links["cluster"], links["text"]), strict=True))
     rows["copied"] = text.isin(copied) & of_text
     rows["cluster"] = rows["cluster"].map(lambda name: joined.get(name, name), na_action="ignore").astype("string")
     return rows
