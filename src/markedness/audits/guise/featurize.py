@@ -75,8 +75,10 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     table = _paired(rows[marked], rows[~neutral & ~marked]).merge(neutral_scores, "left", cell)
     table["missing"] = table["why"].fillna(table["why_reference"])
     table["coverage"] = table[["coverage", "coverage_reference"]].min(axis=1)
-    own, unmatched = linked(table["cluster"], table["cluster_reference"]), table["setting"].eq("unmatched")
-    joined = table["cluster"].mask(unmatched).nunique() - own.mask(unmatched).nunique()
+    unmatched = table["setting"].eq("unmatched")  # paired by their number only
+    of_pairs = [table[column].mask(unmatched) for column in ("cluster", "cluster_reference")]
+    own = linked(*of_pairs)
+    joined = of_pairs[0].nunique() - own.nunique()
     for column in ("cluster", "cluster_reference"):  # the texts of a matched pair are one cluster
         table[column] = table[column].where(unmatched, own)
     first = ["prompt_id", "group", "reference", *(key for key in KEYS if key != "prompt_id")]
