@@ -34,7 +34,7 @@ def dvc_repo(folder: Path, **options: Any) -> Iterator[Any]:
         with Repo(str(folder), **options) as repo:
             yield repo
     except (OSError, sqlite3.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason = (isinstance(error, OSError) and error.strerror) or error
         raise DVCStateError(
             f"DVC stopped on the files that it keeps ({type(error).__name__}: {reason}); make room, give it rights, or "
             "remove what is damaged, in .dvc/tmp or where 'dvc config core.site_cache_dir' says (/var/tmp/dvc)"
