@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype
+from pandas.util import hash_pandas_object
 
 from markedness.asked import Asked, Unlike, unlike
 from markedness.audits.base import Comparable
@@ -287,9 +288,9 @@ class Comparison:
     def _scored(self, model: str, tables: FeatureTables) -> dict[str, Score]:
         """Scores of these rows of a model's table, which keep their index."""
         table, all_rows = tables[self.table], self._rows(model)
-        there, all_there = (self._values(of).to_numpy(dtype=bool) for of in (table, all_rows))
-        whole = len(table) == len(all_rows) and np.array_equal(there, all_there)
-        key = model, b"" if whole else table.index.to_numpy().tobytes() + np.packbits(there).tobytes()
+        content, all_content = (hash_pandas_object(rows).to_numpy().tobytes() for rows in (table, all_rows))
+        whole = content == all_content
+        key = model, b"" if whole else content
         if key not in self._made:
             kept = {**self._tables(model), self.table: all_rows if whole else table.reset_index(drop=True)}
             self._made[key] = {score.key: score for score in self.scores(kept)}

@@ -148,7 +148,9 @@ def test_across_models_corrects_over_all_and_counts_directions() -> None:
     poor = row(directions, ("names", "Black", "poor"))
     assert poor["n_models"] == 3 and poor["same_sign"] >= 2 and poor["mean_gap"] < 0 and poor["n_significant"] >= 1
     assert directions["n_tested"].eq(3).all() and found["annotation_models"]["tested"].eq(8).any()
-    unknown = {model: {"pairs": made["pairs"].assign(vignette="")} for model, made in features.items()}
+    unknown = {
+        model: {"pairs": made["pairs"].assign(vignette="", vignette_reference="")} for model, made in features.items()
+    }
     untested = evaluate.across(unknown, pd.DataFrame(), PARAMS)
     names = untested["annotation_direction"].query("paradigm == 'names'")
     assert names["n_tested"].eq(0).all() and len(names) == 8, "without vignettes no cell of names has a p"

@@ -79,12 +79,41 @@ def test_missing_judgments_are_compared_on_pairs_of_which_both_texts_were_asked(
         features[model] = made.tables
         alone = any("the data have no marked text beside them" in note for note in made.notes)
         assert alone == (model == "drops")
-    compared = Comparison(
+    differences = compared(features)["difference"]
+    assert differences["missing.difference"] == differences["gap.positive"] == 0
+
+
+def compared(features: Mapping[str, FeatureTables | Unsupported]) -> pd.DataFrame:
+    return Comparison(
         "annotation", features, lambda tables: list(scored(tables["pairs"]).values()), SPEC.table, SPEC.cluster,
         SPEC.headline, question=SPEC.question, answered=SPEC.answered, missing_key=SPEC.missing_key,
         compared_on=SPEC.compared_on, sides=SPEC.sides,
     ).differences().set_index("score")  # fmt: skip
-    assert compared["difference"]["missing.difference"] == compared["difference"]["gap.positive"] == 0
+
+
+@pytest.mark.parametrize("pair", ["pair {place}", "{model} {place}", "{number}"])
+def test_texts_are_compared_with_themselves_whichever_their_translator_links_them_to(pair: str) -> None:
+    """A vignette that shares a pair with others had their name: the texts of another file were compared, or none."""
+    rng = np.random.default_rng(3)
+    answers = rng.integers(0, 2, (160, 2))
+    answers[np.arange(160) % 5 > 1, 0] = 1  # texts that the model "part" was not asked about
+    features: dict[str, FeatureTables | Unsupported] = {}
+    for model, asked in (("whole", range(160)), ("part", [place for place in range(160) if place % 5 < 2])):
+        rows = [
+            (dialect, pair.format(place=place, model=model, number=number), vignette, "criminal", -1, answer)
+            for number, place in enumerate(asked)
+            for dialect, vignette, answer in zip(
+                ("AAVE", "SAE"), (f"author {place:03}", f"translator {place // 5}"), answers[place], strict=True
+            )
+        ]
+        table = pd.DataFrame(rows, columns=["group", "pair", "vignette", "task", "valence", "y"])
+        judged = stored(**{str(name): values.tolist() for name, values in table.items()})
+        features[model] = featurize.featurize(clean(judged, Params()), featurize.Params(), STIMULI).tables
+    found = compared(features).loc["dialect_gap.negative"]
+    assert "left out" in str(found["note"]).lower() and not found["difference"] > 0
+    if pair != "{number}":  # a pair of that name is of other texts
+        assert found["difference"] == 0 and found["p"] == 1 and found["n_clusters"] >= 64
+        assert "vignette author 002, author 003" in str(found["note"])
 
 
 def of_texts(rng: np.random.Generator, vignettes: tuple[str, str], blank: int = 0) -> dict[str, Score]:

@@ -155,3 +155,22 @@ def test_rows_of_models_asked_alike_are_all_kept() -> None:
     kept = comparable(features)
     assert all(len(kept[name]["scores"]) == len(features[name]["scores"]) for name in features)
     assert not compared(features)["note"].str.contains("left out, as").any()
+
+
+def test_clusters_of_the_same_texts_are_paired_whatever_they_are_named_for() -> None:
+    """Clusters that share a text or a pair are named for one of them, which another file may lack."""
+    whole = leaning(drawn(), PARTS["some texts"].which, 1.0)
+    rows, clusters = whole["scores"], ["cluster", "cluster_reference"]
+    named = rows[clusters].astype(object).map(lambda name: f"another {name}", na_action="ignore")
+    other = {**whole, "scores": rows.assign(**{column: named[column] for column in clusters})}
+    found = of_pair(compared({"whole": whole, "other": other, "again": whole}), "whole", "other")
+    same = of_pair(compared({"whole": whole, "again": whole}))
+    assert found["difference"].eq(0).all() and found["ci_low"].isna().all() and found["ci_high"].isna().all()
+    assert found["n_clusters"].tolist() == same["n_clusters"].tolist()
+    # two clusters of the one that are one of the other: one in both
+    first, second = sorted(rows["cluster"].dropna().unique())[:2]
+    joined = rows[clusters].astype(object).replace(second, first)
+    tables = comparable({"whole": whole, "joined": {**whole, "scores": rows.assign(**joined)}})
+    assert [len(set(made["scores"]["cluster"].dropna())) for made in tables.values()] == [
+        len(set(named["cluster"].dropna())) - 1
+    ] * 2

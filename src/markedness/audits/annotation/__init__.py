@@ -50,6 +50,7 @@ SPEC = AuditSpec(
             "truncated_reference",
             "failed_reference",
             "margin_reference",
+            "vignette_reference",
         ),
         may_be_axis=("group",),
     ),
@@ -58,7 +59,7 @@ SPEC = AuditSpec(
     question="task",
     answered=("delta",),
     sides=(_COUNTS, tuple(f"{name}_reference" for name in _COUNTS)),
-    compared_on=("paradigm", "group", "reference", "pair", "gender", "name", "reference_name"),
+    compared_on=("paradigm", "group", "reference", "pair", "gender", "name", "reference_name", "vignette_reference"),
     headline=(
         "gap.positive",
         "gap.negative",

@@ -60,8 +60,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     Returns
     -------
     Features
-        ``pairs``: one row per task, pair and marked group: what the pair is; ``name``, ``reference_name``; ``n``,
-        ``yes`` (judgments and yes-answers of the marked text), ``n_reference``, ``yes_reference``; ``delta`` = yes / n
+        ``pairs``: one row per task, pair and marked group: what the pair is; ``name``, ``reference_name``;
+        ``vignette`` of the marked text, else of the unmarked one, whose own is ``vignette_reference``; ``n``, ``yes``
+        (judgments and yes-answers of the marked text), ``n_reference``, ``yes_reference``; ``delta`` = yes / n
         - yes_reference / n_reference, in [-1, 1], positive: the marked text gets yes more often, NaN when a side is
         missing; ``margin``, ``margin_reference``: mean ln P(yes) - ln P(no), nats, NaN where not scored; for each
         reason the missing judgments of either side (``refusal``, ``refusal_reference``, ...); where several texts were
@@ -93,9 +94,13 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         made["reference_name"] = stored.astype(object).where(known, made.get("reference_name"))
     joined, blank = 0, 0
     if "vignette" in rows:
-        own, other = (_vignettes(rows, place) for place in (first, first_reference))
-        made["vignette"] = linked(own, other)
-        joined = own.nunique() - made["vignette"].nunique()
+        own, made["vignette_reference"] = (_vignettes(rows, place) for place in (first, first_reference))
+        made["vignette"] = own.where(own.notna(), made["vignette_reference"])
+        of_paradigm = made.groupby(made["paradigm"].astype(object), sort=False)
+        joined = sum(
+            part["vignette"].nunique() - linked(part["vignette"], part["vignette_reference"]).nunique()
+            for _, part in of_paradigm
+        )
         lacking = made["paradigm"].astype(object).eq("dialect") & made["vignette"].isna()
         blank = int(pd.unique(of_unit[lacking]).size) if made["vignette"].notna().any() else 0
     for name, sums in _sums(rows, ~unmarked, unit, len(units)).items():

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from markedness.audits.annotation.estimators.sides import REQUESTS, iterations, one_sided
+from markedness.in_common import linked
 from markedness.results import named_contrasts
 from markedness.stats.inference import MIN_CLUSTERS, Floats, effective
 from markedness.stats.inference.crossed import Crossed
@@ -235,7 +236,10 @@ def factors(pairs: pd.DataFrame, dialect: bool) -> tuple[dict[str, Labels], str]
     Names: of vignettes that were composed, the two phrases, if each group has six of both and each is in many pairs;
     where requests held one side only, the iterations that they are of, if each group has six.
     Dialect: pairs of texts, and vignettes where several pairs share one.
+    Where the two texts of a pair name different vignettes, vignettes that share a pair are one, see `linked`.
     """
+    if {"vignette", "vignette_reference"} <= {*pairs}:
+        pairs = pairs.assign(vignette=linked(*(_named(pairs[name]) for name in ("vignette", "vignette_reference"))))
     if dialect:
         return _of_texts(pairs), ""
     found: dict[str, Labels] = {}
@@ -248,6 +252,11 @@ def factors(pairs: pd.DataFrame, dialect: bool) -> tuple[dict[str, Labels], str]
     if one_sided(pairs) and (of_requests := iterations(pairs)) is not None:
         found["iteration"] = of_requests
     return found | composed, ""
+
+
+def _named(values: pd.Series) -> pd.Series:
+    """The values, missing where they are empty."""
+    return values.astype(object).where(values.notna() & values.astype(object).ne(""))
 
 
 def _phrases(vignettes: Labels, groups: pd.Series, n_tasks: int) -> dict[str, Labels]:

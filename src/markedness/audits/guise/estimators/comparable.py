@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from markedness.in_common import ASKED, row_codes
+from markedness.in_common import ASKED, linked, row_codes
 from markedness.records import FeatureTables
 
 VALUES = ("log_prob", "log_prob_reference", "neutral_log_prob")
 PROMPTS = ("group", "task", "text_set", "prompt_id")
 TEXTS = (*PROMPTS, "pair")
+TEXT = ("task", "group", "text_set", "pair")
+CLUSTERS = ("cluster", "cluster_reference")
 _Codes = dict[str, NDArray[np.int64]]
 _Kept = dict[str, NDArray[np.bool_]]
 
@@ -33,14 +35,14 @@ def comparable(features: Mapping[str, FeatureTables]) -> dict[str, FeatureTables
         value that one of them lacks, without the prompts and words that one of them never scored in a text set; of
         decisions, without the prompts that lack a word: a decision is between all its words. A task that a model was
         not asked, or never scored, takes nothing from the others. ``asked``: what was asked, scored or not, of the
-        tasks of all, with all values. Rows keep their index.
+        tasks of all, with all values. Of both a text has one cluster in all models. Rows keep their index.
 
     Notes
     -----
     The paper keeps an attribute only if it is a single token for all models, which reduced 84 trait words to 37: their
     scores would be about different words otherwise.
     """
-    tables = {model: of_model["scores"] for model, of_model in features.items()}
+    tables = _of_one_cluster({model: of_model["scores"] for model, of_model in features.items()})
     decided = {model: table["kind"].eq("decision").to_numpy() for model, table in tables.items()}
     words = _words(tables, decided)
     every = {model: np.ones(len(table), dtype=bool) for model, table in tables.items()}
@@ -56,6 +58,34 @@ def comparable(features: Mapping[str, FeatureTables]) -> dict[str, FeatureTables
     return {
         model: {**features[model], "scores": common[model][scored[model]], ASKED: asks[model][kept[model]]}
         for model in features
+    }
+
+
+def _of_one_cluster(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, pd.DataFrame]:
+    """The tables with the same cluster of each text in all models.
+
+    Clusters that share a text or a pair are named for one of them, and which one hangs on what else a model was asked.
+    """
+    texts = []
+    for model, table in tables.items():
+        for column in CLUSTERS:
+            text = table[[*TEXT, column]].drop_duplicates().dropna(subset=column).astype(str)
+            if column != CLUSTERS[0]:
+                text["group"] = ""  # a text of the reference stands beside those of all groups
+            texts.append(text.rename(columns={column: "cluster"}).assign(model=model))
+    every = pd.concat(texts, ignore_index=True).drop_duplicates()
+    if every.groupby(list(TEXT))["cluster"].nunique().le(1).all():
+        return tables
+    labels = every["model"] + "\n" + every["cluster"]
+    known = dict(zip(labels, linked(labels, every[list(TEXT)].agg("\n".join, axis=1)), strict=True))
+
+    def named(model: str, clusters: pd.Series) -> pd.Series:
+        found = clusters.astype(object).map(lambda name: known[f"{model}\n{name}"], na_action="ignore")
+        return found.astype("category")
+
+    return {
+        model: table.assign(**{column: named(model, table[column]) for column in CLUSTERS})
+        for model, table in tables.items()
     }
 
 
