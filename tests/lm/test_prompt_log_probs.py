@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -126,7 +127,13 @@ def answer_of(form: Form) -> dict[str, Any]:
             starts = [sum(map(len, tokens[:place])) for place in range(len(tokens))]
             choice["logprobs"] = {"tokens": tokens, "token_logprobs": values, "text_offset": starts}
         else:
-            choice["prompt_logprobs"] = [None, *({"7": {"logprob": value}} for value in values[1:])]
+            choice["prompt_logprobs"] = [
+                None,
+                *(
+                    {"7": {"logprob": value, "decoded_token": token}}
+                    for value, token in list(zip(values, tokens, strict=True))[1:]
+                ),
+            ]
             choice["prompt_token_ids"] = [7] * len(tokens)
         choices.append(choice)
     return {"model": "m", "choices": choices, "usage": {"prompt_tokens": 5, "completion_tokens": 0}}
@@ -268,7 +275,10 @@ def given(form: Form, *texts: tuple[list[str], list[float | None]]) -> dict[str,
         ids = [ord(token[-1]) for token in tokens]
         choice: dict[str, Any] = {"index": index, "text": "".join(tokens) + " x", "prompt_token_ids": ids}
         choice["logprobs"] = {"tokens": [*tokens, " x"], "token_logprobs": [*values, -9.0], "text_offset": None}
-        entries = [{str(one): {"logprob": value}} for one, value in zip(ids, values, strict=True)]
+        entries = [
+            {str(one): {"logprob": value, "decoded_token": token}}
+            for one, value, token in zip(ids, values, tokens, strict=True)
+        ]
         choices.append(choice | ({} if form == "echo" else {"prompt_logprobs": [None, *entries[1:]]}))
     return {"choices": choices}
 
@@ -361,3 +371,86 @@ def test_score_of_a_word_that_begins_another_counts_once_in_the_sum() -> None:
     answer = given("echo", *((longer[:n], values[:n]) for n in (2, 3, 4)))
     made = read_scored(answer, asked, "echo", Redaction())
     assert made.log_probs == pytest.approx((-0.1, -0.2))  # P = 0.90 and, within it, 0.82
+
+
+SENTENCE = "one two three four five six"
+
+
+def words(text: str = SENTENCE, left_out: Sequence[int] = ()) -> dict[str, Any]:
+    """A choice in both forms: ln p of the word at place n is -n; some are left out."""
+    tokens = [f" {word}" if place else word for place, word in enumerate(text.split())]
+    kept = [place for place in range(len(tokens)) if place not in left_out]
+    starts = [sum(map(len, tokens[:place])) for place in kept]
+    values = [-float(place) if place else None for place in kept]
+    return {
+        "index": 0, "text": text + " x", "prompt_token_ids": kept,
+        "logprobs": {"tokens": [*(tokens[place] for place in kept), " x"], "token_logprobs": [*values, -9.0],
+                     "text_offset": [*starts, len(text)]},
+        "prompt_logprobs": [
+            {str(place): {"logprob": -float(place), "decoded_token": tokens[place]}} if place else None
+            for place in kept
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("left_out", [[2], [2, 3, 4], [4, 5], [5], [0, 1], [0, 1, 2]])
+def test_read_scored_tokens_without_one_of_the_text_are_a_failure(form: Form, left_out: list[int]) -> None:
+    asked = replace(WHOLE, completion=SENTENCE)
+    assert read_scored({"choices": [words()]}, asked, form, Redaction()).log_probs == (-3.0,)
+    answer = words(left_out=left_out)
+    answer["prompt_logprobs"][0] = None
+    with pytest.raises(RequestFailed, match=r"of the text that was sent: the server|in the text that was sent"):
+        read_scored({"choices": [answer]}, asked, form, Redaction())
+
+
+def test_read_scored_words_of_choices_that_stand_for_one_another_are_a_failure() -> None:
+    asked = Prompt("p", "g", completion=SENTENCE, candidates=("smart", "dull"))
+    texts = [SENTENCE, f"{SENTENCE} dull", f"{SENTENCE} smart"]
+    choices = [words(text) | {"index": index} for index, text in enumerate(texts)]
+    with pytest.raises(RequestFailed, match="the server shows other tokens"):
+        read_scored({"choices": choices}, asked, "vllm", Redaction())
+    with pytest.raises(RequestFailed, match="the server shows other tokens"):
+        read_scored(
+            {"choices": [words("quite another text")]}, replace(WHOLE, completion=SENTENCE), "vllm", Redaction()
+        )
+
+
+def shown(*decoded: str | None) -> dict[str, Any]:
+    """A choice of vLLM's form whose tokens, the first apart, are shown so; the ln p of each is -1."""
+    entries = [{str(place): {"logprob": -1.0, "decoded_token": one}} for place, one in enumerate(decoded)]
+    return {
+        "index": 0,
+        "text": " x",
+        "prompt_token_ids": [*range(len(decoded))],
+        "prompt_logprobs": [None, *entries[1:]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "decoded"),
+    [
+        ("He said so", ["He", " said", " so"]),
+        ("He said so", ["<s>", "He", "said", "so"]),  # SentencePiece decodes a token alone without its white space
+        ("He said so", ["<s>", "\u2581He", "\u2581said", "\u2581so"]),
+        ("He said so", ["[gMASK]", "<sop>", "He", "\u0120said", "\u0120so"]),
+        ("He said so", ["he", "said", "so"]),
+        ("so funny \U0001f602", ["so", " funny", " \ufffd", "\ufffd", "\ufffd"]),
+        ("so funny \U0001f602", ["<s>", "so", " funny", " ", "", "", "\U0001f602"]),
+        ("\U0001f602 so\u2026", ["<0xF0>", "<0x9F>", "<0x98>", "<0x82>", "so", "..."]),
+        ("caf\u00e9 au lait", ["cafe\u0301", " au", " lait"]),
+    ],
+)
+def test_read_scored_tokens_are_known_in_whichever_form_a_server_shows_them(text: str, decoded: list[str]) -> None:
+    asked = replace(WHOLE, completion=text)
+    made = read_scored({"choices": [shown(*decoded)]}, asked, "vllm", Redaction())
+    assert made.log_probs == (-1.0,) and made.completion_tokens == len(decoded) - 1
+    for place in range(1, len(decoded)):
+        if decoded[place].strip().isalpha() and place > 1 and decoded[place].isascii():
+            with pytest.raises(RequestFailed, match="cannot be found"):
+                read_scored({"choices": [shown(*decoded[:place], *decoded[place + 1 :])]}, asked, "vllm", Redaction())
+
+
+def test_read_scored_tokens_that_are_not_shown_are_a_failure() -> None:
+    with pytest.raises(RequestFailed, match="does not show its prompt's tokens"):
+        read_scored({"choices": [shown("so", None)]}, replace(WHOLE, completion="so it"), "vllm", Redaction())

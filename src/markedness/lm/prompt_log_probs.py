@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Literal
+from unicodedata import normalize
 
 from markedness.lm.answers import refuse_mass, reported_name, reported_usage
 from markedness.lm.base import RequestFailed
@@ -160,7 +161,7 @@ def _choices(answer: Any, n: int) -> list[dict[str, Any]]:
 
 def _tokens(choice: dict[str, Any], text: str, form: Form) -> list[Token] | None:
     """The tokens of the text that was sent; None where the choice has none."""
-    return _echoed(choice, text) if form == "echo" else _prompt_tokens(choice)
+    return _echoed(choice, text) if form == "echo" else _prompt_tokens(choice, text)
 
 
 def _echoed(choice: dict[str, Any], text: str) -> list[Token] | None:
@@ -214,12 +215,26 @@ def _offsets(tokens: Sequence[str], offsets: Any) -> list[int]:
 
 
 def _check_place(tokens: Sequence[str], starts: Sequence[int], text: str) -> None:
-    """Refuse whole tokens that are not what the text has at their places, or end before or behind it."""
-    placed = [(token, start) for token, start in zip(tokens, starts, strict=True) if start >= 0 and not _broken(token)]
-    whole = all(text.startswith(token, start) for token, start in placed)
-    if not whole or (not _broken(tokens[-1]) and starts[-1] + len(tokens[-1]) != len(text)):
+    """Refuse whole tokens that are not what the text has at their places, leave out a part, or do not end with it."""
+    end, parts, whole = 0, list[str](), True
+    for token, start in zip(tokens, starts, strict=True):
+        if start >= 0 and _broken(token):
+            parts.append(token)
+        elif start >= 0:
+            whole = whole and start >= end and text.startswith(token, start) and _made_of(parts, text[end:start])
+            end, parts = start + len(token), []
+    if not whole or not _made_of(parts, text[end:]):
         said = f"{NOT_FOUND}: {NOT_APART}" if any(map(_broken, tokens)) else NOT_FOUND
         raise RequestFailed(said, cause="unreadable")
+
+
+def _made_of(parts: Sequence[str], text: str) -> bool:
+    """Whether text that no whole token has can be that of parts of characters: "" of none.
+
+    A part may hold one character of ASCII besides, as the space before an emoji, or show it.
+    """
+    plain, shown = (sum(map(str.isascii, of)) for of in (text, "".join(parts)))
+    return text in ("", "".join(parts)) or (bool(parts) and not text.isascii() and plain <= shown + len(parts))
 
 
 def _broken(token: str) -> bool:
@@ -227,7 +242,8 @@ def _broken(token: str) -> bool:
     return not token or "\ufffd" in token or token.startswith("bytes:")
 
 
-def _prompt_tokens(choice: dict[str, Any]) -> list[Token] | None:
+def _prompt_tokens(choice: dict[str, Any], text: str) -> list[Token] | None:
+    """The prompt's tokens by their ids; None where the server does not give them."""
     served, ids = choice.get("prompt_logprobs"), choice.get("prompt_token_ids")
     if not isinstance(served, list) or not served:
         return None
@@ -236,7 +252,7 @@ def _prompt_tokens(choice: dict[str, Any]) -> list[Token] | None:
             "the answer does not say which of several alternatives is the prompt's own token; the server must serve "
             "return_token_ids (vLLM 0.10.2 or later)", cause="unreadable",
         )  # fmt: skip
-    found: list[Token] = []
+    found, shown = list[Token](), list[str | None]()
     for place, (entry, token) in enumerate(zip(served, ids, strict=True)):
         if entry is None and place == 0:
             found.append((str(token), None))
@@ -247,7 +263,39 @@ def _prompt_tokens(choice: dict[str, Any]) -> list[Token] | None:
         if not isinstance(value, dict):
             raise RequestFailed("the answer's prompt_logprobs are of no schema this project knows", cause="unreadable")
         found.append((str(token), _log_prob(value.get("logprob"))))
+        decoded = value.get("decoded_token")
+        if value and not isinstance(decoded, str):
+            raise RequestFailed("the server does not show its prompt's tokens (decoded_token)", cause="unreadable")
+        shown.append(decoded)
+    _check_shown(shown, text)
     return found
+
+
+def _check_shown(tokens: Sequence[str | None], text: str) -> None:
+    """Refuse tokens that are not those of the text behind its first one, which servers do not show.
+
+    They are shown with or without their white space, and a tokenizer may write characters in another form. None stands
+    for a token that has no probability.
+    """
+    first, sent = len(_plain("".join(text.split()[:1]))), _plain(text)
+    left, parts, unknown = len(sent), list[str](), False
+    for token in (None if token is None else _plain(token) for token in reversed(tokens)):
+        if token is None:
+            unknown = True
+        elif _broken(token) or token.startswith("<0x"):
+            parts.append(token)
+        elif left or token[0] + token[-1] not in ("<>", "[]"):  # signs that begin every text
+            end = sent.rfind(token, 0, left) + len(token)
+            if end < len(token) or not (unknown or _made_of(parts, sent[end:left])):
+                raise RequestFailed(f"{NOT_FOUND}: the server shows other tokens", cause="unreadable")
+            left, parts, unknown = end - len(token), [], False
+    if left > first and not (unknown or _made_of(parts, sent[first:left])):
+        raise RequestFailed(f"{NOT_FOUND}: the server cut off its beginning", cause="unreadable")
+
+
+def _plain(text: str) -> str:
+    """Text without white space and the signs that stand for it, capitals and marks told apart from no others."""
+    return normalize("NFKD", "".join(text.replace("\u2581", " ").replace("\u0120", " ").split()).casefold())
 
 
 def _log_prob(value: Any) -> float | None:
