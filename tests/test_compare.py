@@ -142,6 +142,17 @@ def test_differences_on_few_prompts_have_no_interval_and_say_so() -> None:
     assert "prompt: fewer than 6" in made["note"][0]
 
 
+def test_scores_that_are_sampled_by_other_factors_say_why_their_difference_has_no_interval() -> None:
+    def sampled_apart(tables: FeatureTables) -> Sequence[Score]:
+        (first, *others), factor = scores(tables), str(tables["answers"]["factor"].iloc[0])
+        return [replace(first, influences={factor: first.influences["prompt"]}), *others]
+
+    rng = np.random.default_rng(7)
+    made = comparison({name: features(rng).assign(factor=name) for name in ("prompt", "text")})
+    made.scores = sampled_apart
+    assert made.differences()["note"][0] == "no interval: the two are not sampled by the same factors"
+
+
 def test_differences_of_scripted_controls_are_a_family_of_their_own() -> None:
     rng = np.random.default_rng(8)
     tables = {name: features(rng, shift) for name, shift in (("a", 0.3), ("b", 0.0), ("control", 0.0))}

@@ -297,21 +297,41 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return first, wheel(source, folder / "second")
 
 
+def run(version: Path, folder: Path, *command: str, code: int = 0) -> str:
+    """What a command prints, offline, with this version of the package; it must end with ``code``."""
+    offline = {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https", "HTTP", "HTTPS")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**kept, **READER, **offline, "PATH": path, "no_proxy": "", "PYTHONPATH": str(version)}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_upgrade_to_a_version_with_one_more_option_asks_anew_what_each_audit_asks(
+    versions: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """The settings were of the old version for ever: "params.yaml was edited", and nobody had edited it."""
+    next_version = tmp_path / "next"
+    shutil.copytree(versions[0], next_version)
+    module = next_version / "markedness" / "audits" / "personas" / "generate.py"
+    text, option = module.read_text(encoding="utf-8"), "    temperature: float = Field("
+    assert option in text
+    module.write_text(text.replace(option, f"    presence_penalty: float = 0.0\n{option}"), encoding="utf-8")
+    run(versions[0], tmp_path, "markedness", "init", "study", "--template", "texts")
+    stage = ("dvc", "repro", "clean@personas-my-texts")
+    run(versions[0], tmp_path / "study", *stage)
+    assert "reruns: settings" in run(next_version, tmp_path / "study", "markedness", "upgrade")
+    said = run(next_version, tmp_path / "study", *stage)
+    assert "Running stage 'settings'" in said and "Running stage 'generate@personas-my-texts'" in said
+    assert "presence_penalty" in (tmp_path / "study" / "data/settings/personas.yaml").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_study_of_an_installed_wheel_runs_offline_and_an_upgrade_reruns_what_changed(
     versions: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    bin_folder = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    offline = {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https", "HTTP", "HTTPS")}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-    environment = {**kept, **READER, **offline, "PATH": bin_folder, "no_proxy": ""}
-
-    def run(version: Path, folder: Path, *command: str, code: int = 0) -> str:
-        env = {**environment, "PYTHONPATH": str(version)}
-        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
     first, second = versions
     run(first, tmp_path, "markedness", "init", "my-study", "--template", "texts")
     folder = tmp_path / "my-study"

@@ -36,6 +36,7 @@ DIFFERENCE_COLUMNS = (
 ONE = "not measured in one of the two"
 APART = "not measured on what both were asked and answered"
 """Why a Score is not compared that a model has on all that it was asked."""
+ALIKE = "the same whatever is left out: no interval"
 CORRECTIONS = {"holm": "Holm", "fdr_bh": "Benjamini-Hochberg"}
 
 
@@ -160,7 +161,7 @@ class Comparison:
                 rows.append({**row, "note": reason or "not comparable in one of the two"})
                 continue
             made = inference.difference(first, second, self.confidence_level)
-            say = made.caveat if math.isfinite(made.p) else self._why(first, second)
+            say = made.caveat if math.isfinite(made.p) else self._why(first, second, made)
             said = filter(None, (say, unlike.otherwise, unlike.more, scored.left_out))
             rows.append(
                 {
@@ -172,14 +173,14 @@ class Comparison:
         return rows
 
     @staticmethod
-    def _why(first: Score, second: Score) -> str:
+    def _why(first: Score, second: Score, difference: Score) -> str:
         """Why a difference has no test."""
+        if first.missing or second.missing:
+            return ONE
         for score in (first, second):
-            if score.missing:
-                return ONE
             if not score.has_interval:
                 return f"too few clusters: {score.method}"
-        return "the same whatever is left out: no interval"
+        return difference.method if difference.method == inference.NO_INTERVAL else ALIKE
 
     def _unlike(
         self, key: str, models: tuple[str, str], scores: tuple[Score, Score], whole: Mapping[str, Mapping[str, Score]]
@@ -259,8 +260,7 @@ class Comparison:
         """Which rows have an answer that counts."""
         found = np.zeros(len(rows), dtype=bool)
         for values in (rows[name] for name in self.answered):
-            there = values.eq(True).fillna(False) if is_bool_dtype(values) else values.notna()
-            found |= there.to_numpy(dtype=bool)
+            found |= (values.eq(True).fillna(False) if is_bool_dtype(values) else values.notna()).to_numpy(dtype=bool)
         return found if self.answered else ~found
 
     def _values(self, rows: pd.DataFrame) -> pd.DataFrame:

@@ -29,7 +29,7 @@ COMPILED = "__pycache__"
 
 # stage -> the function that runs it, and the modules of an audit that it calls by name
 STAGES = {
-    "settings": ("sizes:filled", ()),
+    "settings": ("sizes:filled", ("generate",)),
     "generate": ("generation:generate", ("generate", "controls")),
     "clean": ("pipeline:clean", ("clean",)),
     "featurize": ("pipeline:featurize", ("featurize",)),
@@ -44,6 +44,9 @@ CARRIERS = {
     "pipeline", "generation", "store", "files", "working_tree", "params", "plugins", "cli", "audits", "audits.base",
 }  # fmt: skip
 """Modules below the package that bring stages, files and params together and compute nothing that is measured."""
+
+SETTINGS = ("pipeline", "params", "lm.config")
+"""What writes data/settings besides, carriers too: where another version writes the same, nothing else runs again."""
 
 
 @cache
@@ -164,6 +167,8 @@ def shared_code(stage: str) -> set[Path]:
     """The files that a stage computes with whatever the audit."""
     module, function = STAGES[stage][0].split(":")
     files = closure(used(module, function) - {module})
+    if stage == "settings":
+        files |= {file for name in SETTINGS if (file := module_file(name))}
     return files if module in CARRIERS else {*files, PACKAGE / f"{module}.py"}
 
 

@@ -294,7 +294,8 @@ def unedited(params: Params, audit: str = "", model: str = "") -> Iterator[None]
     path = params.path
     if audit and "DVC_STAGE" in os.environ and not _asked_as_now(params, audit):
         raise AuditError(
-            f"{path.name} was edited after data/settings/{audit}.yaml was made from it; run 'dvc repro' again"
+            f"{path.name} was edited after data/settings/{audit}.yaml was made from it; run 'dvc repro' again, and "
+            "where nobody edited it 'dvc repro --force settings' first"
         )
     before = _stamps(params.root, audit)
     yield

@@ -438,6 +438,8 @@ def shown(*decoded: str | None) -> dict[str, Any]:
         ("so funny \U0001f602", ["so", " funny", " \ufffd", "\ufffd", "\ufffd"]),
         ("so funny \U0001f602", ["<s>", "so", " funny", " ", "", "", "\U0001f602"]),
         ("\U0001f602 so\u2026", ["<0xF0>", "<0x9F>", "<0x98>", "<0x82>", "so", "..."]),
+        ("stra\u00dfe \u2026 so", ["stra", "\ufffd", "\ufffd", "e", " \ufffd", "\ufffd", "\ufffd", " so"]),
+        ("He\nsaid so", ["He", "\u010a", "said", "\u0120so"]),
         ("caf\u00e9 au lait", ["cafe\u0301", " au", " lait"]),
     ],
 )
@@ -446,7 +448,7 @@ def test_read_scored_tokens_are_known_in_whichever_form_a_server_shows_them(text
     made = read_scored({"choices": [shown(*decoded)]}, asked, "vllm", Redaction())
     assert made.log_probs == (-1.0,) and made.completion_tokens == len(decoded) - 1
     for place in range(1, len(decoded)):
-        if decoded[place].strip().isalpha() and place > 1 and decoded[place].isascii():
+        if place > 1 and len(decoded[place]) > 1 and decoded[place].strip().isalpha() and decoded[place].isascii():
             with pytest.raises(RequestFailed, match="cannot be found"):
                 read_scored({"choices": [shown(*decoded[:place], *decoded[place + 1 :])]}, asked, "vllm", Redaction())
 

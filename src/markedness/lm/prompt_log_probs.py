@@ -33,6 +33,8 @@ NOT_APART = (
 )
 LOWEST, ROUNDING = -745.0, 1e-6
 """What is below, or so much above 0, is no ln probability, as in stored scores (`markedness.text.answers`)."""
+_SIGNS = dict.fromkeys(map(ord, "\u2581\u0120\u010a\u0109\u010d"), " ")
+"""In the vocabularies of SentencePiece (the first) and of byte-level tokenizers (space, line, tab, return)."""
 SHIFTED = 2.0
 """Nats by which rounding and batching leave a token's ln probability the same: a factor of 7."""
 
@@ -231,10 +233,17 @@ def _check_place(tokens: Sequence[str], starts: Sequence[int], text: str) -> Non
 def _made_of(parts: Sequence[str], text: str) -> bool:
     """Whether text that no whole token has can be that of parts of characters: "" of none.
 
-    A part may hold one character of ASCII besides, as the space before an emoji, or show it.
+    Of plain letters it has no more than the parts show.
     """
-    plain, shown = (sum(map(str.isascii, of)) for of in (text, "".join(parts)))
-    return text in ("", "".join(parts)) or (bool(parts) and not text.isascii() and plain <= shown + len(parts))
+    return text in ("", "".join(parts)) or (
+        bool(parts) and not text.isascii() and _n_plain(text) <= sum(map(_n_plain, parts))
+    )
+
+
+def _n_plain(text: str) -> int:
+    """ASCII characters of a text or a token, white space and escaped bytes apart."""
+    text = "" if text.startswith("<0x") else text.removeprefix("bytes:")
+    return sum(one.isascii() and not one.isspace() for one in text) - len("\\xff") * text.count("\\x")
 
 
 def _broken(token: str) -> bool:
@@ -277,25 +286,44 @@ def _check_shown(tokens: Sequence[str | None], text: str) -> None:
     They are shown with or without their white space, and a tokenizer may write characters in another form. None stands
     for a token that has no probability.
     """
-    first, sent = len(_plain("".join(text.split()[:1]))), _plain(text)
-    left, parts, unknown = len(sent), list[str](), False
-    for token in (None if token is None else _plain(token) for token in reversed(tokens)):
+    why = ""
+    for written in (_plain, _folded):
+        why = _other(
+            [None if token is None else written(token) for token in tokens], written(text),
+            len(written("".join(text.split()[:1]))),
+        )  # fmt: skip
+        if not why:
+            return
+    raise RequestFailed(f"{NOT_FOUND}: the server {why}", cause="unreadable")
+
+
+def _other(tokens: Sequence[str | None], text: str, first: int) -> str:
+    """What is wrong with tokens that are not those of a text, "" where they are; ``first``: letters of its first word.
+
+    They are looked for from the end, as only the first one's own text is not known.
+    """
+    left, parts, unknown = len(text), list[str](), False
+    for token in reversed(tokens):
         if token is None:
             unknown = True
         elif _broken(token) or token.startswith("<0x"):
             parts.append(token)
         elif left or token[0] + token[-1] not in ("<>", "[]"):  # signs that begin every text
-            end = sent.rfind(token, 0, left) + len(token)
-            if end < len(token) or not (unknown or _made_of(parts, sent[end:left])):
-                raise RequestFailed(f"{NOT_FOUND}: the server shows other tokens", cause="unreadable")
+            end = text.rfind(token, 0, left) + len(token)
+            if end < len(token) or not (unknown or _made_of(parts, text[end:left])):
+                return "shows other tokens"
             left, parts, unknown = end - len(token), [], False
-    if left > first and not (unknown or _made_of(parts, sent[first:left])):
-        raise RequestFailed(f"{NOT_FOUND}: the server cut off its beginning", cause="unreadable")
+    return "cut off its beginning" if left > first and not (unknown or _made_of(parts, text[first:left])) else ""
 
 
 def _plain(text: str) -> str:
-    """Text without white space and the signs that stand for it, capitals and marks told apart from no others."""
-    return normalize("NFKD", "".join(text.replace("\u2581", " ").replace("\u0120", " ").split()).casefold())
+    """Text without white space and the signs that stand for it."""
+    return "".join(text.translate(_SIGNS).split())
+
+
+def _folded(text: str) -> str:
+    """`_plain` text, in which letters with marks, wide letters and capitals are written as one."""
+    return normalize("NFKD", _plain(text).casefold())
 
 
 def _log_prob(value: Any) -> float | None:

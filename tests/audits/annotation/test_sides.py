@@ -83,6 +83,18 @@ def test_missing_judgments_are_compared_on_pairs_of_which_both_texts_were_asked(
     assert differences["missing.difference"] == differences["gap.positive"] == 0
 
 
+def test_dialect_texts_that_stand_beside_no_other_are_counted_on_either_side() -> None:
+    rows = [(dialect, f"pair {pair}", "criminal", -1, pair % 2) for pair in range(20) for dialect in ("AAVE", "SAE")]
+    table = pd.DataFrame(rows, columns=["group", "pair", "task", "valence", "y"])
+    for dialect, side in (("AAVE", "unmarked"), ("SAE", "marked")):
+        kept = table[table["group"].ne(dialect) | table["pair"].lt("pair 15")]
+        judged = stored(**{str(name): values.tolist() for name, values in kept.items()})
+        made = featurize.featurize(clean(judged, Params()), featurize.Params(), STIMULI)
+        assert isinstance(made, Features)
+        n = 20 - int(kept["group"].eq(dialect).sum())
+        assert any(note.startswith(f"{n} judgments of 20 of {side} texts are left out") for note in made.notes)
+
+
 def compared(features: Mapping[str, FeatureTables | Unsupported]) -> pd.DataFrame:
     return Comparison(
         "annotation", features, lambda tables: list(scored(tables["pairs"]).values()), SPEC.table, SPEC.cluster,

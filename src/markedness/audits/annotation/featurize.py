@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -115,8 +115,12 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         made[name] = made[name].where(made["paradigm"].astype(object) == "names")
     made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
     made["ungrouped"] = np.int32(ungrouped)
-    alone = ~np.isin(pair[unmarked], pair[~unmarked])
-    notes = (*_unread(responses), *_judged_again(rows), *_matching(int(alone.sum()), joined, blank))
+    dialect = rows["paradigm"].astype(object).eq("dialect").to_numpy(dtype=bool)
+    unpaired = {
+        "unmarked": ~np.isin(pair[unmarked], pair[~unmarked]),
+        "marked": ~np.isin(pair[~unmarked & dialect], pair[unmarked]),  # of names the evaluation counts pairs
+    }
+    notes = (*_unread(responses), *_judged_again(rows), *_alone(unpaired), *_matching(joined, blank))
     return Features({"pairs": made}, notes=notes)
 
 
@@ -126,13 +130,18 @@ def _vignettes(rows: pd.DataFrame, places: Codes) -> pd.Series:
     return found.where((places >= 0) & found.notna() & found.ne(""))
 
 
-def _matching(unpaired: int, joined: int, blank: int) -> Iterator[str]:
-    """What texts stand beside no other, and what their pairs say of their vignettes."""
-    if unpaired:
-        yield (
-            f"{count(unpaired, 'judgment')} of unmarked texts {are(unpaired)} left out: the data have no marked text "
-            "beside them."
-        )
+def _alone(alone: Mapping[str, NDArray[np.bool_]]) -> Iterator[str]:
+    """Judgments of texts that stand beside no other."""
+    for side, other in (("unmarked", "marked"), ("marked", "unmarked")):
+        if n := int(alone[side].sum()):
+            yield (
+                f"{count(n, 'judgment')} of {len(alone[side]):,} of {side} texts {are(n)} left out: the data have no "
+                f"{other} text beside them."
+            )
+
+
+def _matching(joined: int, blank: int) -> Iterator[str]:
+    """What the pairs of texts say of their vignettes."""
     if joined > 0:
         yield (
             "The two texts of a pair name different vignettes, and vignettes that share a pair, directly or through "

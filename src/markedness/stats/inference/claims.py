@@ -13,6 +13,9 @@ from markedness.stats.inference.permutation import Null
 from markedness.stats.inference.power import ALPHA
 from markedness.stats.inference.spreads import CROSSED, MIN_CLUSTERS, NO_SPREAD, Spread
 
+NO_INTERVAL = "no interval: the two are not sampled by the same factors"
+"""The method of a difference that has none."""
+
 
 def claim(
     key: str,
@@ -91,8 +94,7 @@ def difference(first: Score, second: Score, confidence_level: float = 0.95) -> S
     estimate = first.estimate - second.estimate
     caveat = " ".join(dict.fromkeys(filter(None, (first.caveat, second.caveat))))
     if not first.influences or set(first.influences) != set(second.influences):
-        why = "no interval: the two are not sampled by the same factors"
-        return Score(first.key, estimate, method=why, caveat=caveat)
+        return Score(first.key, estimate, method=NO_INTERVAL, caveat=caveat)
     best, df, clusters, multiway = 0.0, NAN, {}, 0.0
     for name in [name for name in first.influences if name != CROSSED]:
         a, b = first.influences[name], second.influences[name]
