@@ -14,6 +14,7 @@ from tests.cells import number, row, text
 
 from markedness.compare import Comparison, corrected
 from markedness.compared_tables import replicated_effects, replications, word_overlap
+from markedness.in_common import left_out
 from markedness.records import FeatureTables, Unsupported
 from markedness.reporting.comparisons import charts
 from markedness.results import Score, named_contrasts
@@ -216,3 +217,9 @@ def test_replicated_effects_stand_side_by_side_for_each_pair() -> None:
     made = charts(pd.DataFrame({"difference": []}).assign(audit=""), pd.DataFrame(), pd.DataFrame(), table)
     made["replicated_effects"].to_dict()
     assert replicated_effects({}).empty
+
+
+def test_what_both_texts_of_a_pair_name_alike_is_said_once() -> None:
+    rows = pd.DataFrame({"pair": list("123"), "vignette": list("abc"), "vignette_reference": list("abc")})
+    said = left_out({"m": (rows, rows[:1], rows[1:])}, list(rows))
+    assert said.endswith(": pair 1, vignette a (1 of 3 rows) of m")

@@ -76,7 +76,8 @@ def left_out(tables: Mapping[str, tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame
         if out.empty:
             continue
         gone = {column: _gone(out[column], kept[column]) for column in columns if column in rows}
-        said = ", ".join(f"{column} {_listed(values)}" for column, values in gone.items() if values)
+        once = {tuple(values): column for column, values in reversed(gone.items()) if values}  # both texts' vignette
+        said = ", ".join(f"{column} {_listed(list(values))}" for values, column in reversed(once.items()))
         what = f"{len(out):,} of {len(rows):,} rows"
         found.append(f"{said} ({what}) of {model}" if said else f"{what} of {model}")
     return f"left out, as not asked of both or not answered by both: {'; '.join(found)}" if found else ""
