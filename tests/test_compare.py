@@ -221,5 +221,5 @@ def test_replicated_effects_stand_side_by_side_for_each_pair() -> None:
 
 def test_what_both_texts_of_a_pair_name_alike_is_said_once() -> None:
     rows = pd.DataFrame({"pair": list("123"), "vignette": list("abc"), "vignette_reference": list("abc")})
-    said = left_out({"m": (rows, rows[:1], rows[1:])}, list(rows))
+    said = left_out({"m": (rows, rows[:1], rows[1:])}, ["pair", "vignette", "vignette_reference"])
     assert said.endswith(": pair 1, vignette a (1 of 3 rows) of m")
