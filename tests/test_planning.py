@@ -58,6 +58,8 @@ def test_wanted_effect_names_the_first_size_that_finds_it_or_the_clusters_it_tak
     assert said[-1].endswith("found at size quick (name 40)")
     _, said = plan(study, sizes=["quick"], detect=[f"homogeneity.pd_difference.marked={smallest / 2}"])
     assert "it takes about 4.0 times the clusters of quick (name 160)" in said[-1]
+    _, said = plan(study, sizes=["quick"], detect=["homogeneity.pd_difference.marked=1e-300"])
+    assert said[-1].endswith("not at these sizes, nor at any that can be asked")
 
 
 def test_more_power_takes_a_larger_effect_in_the_ratio_of_the_t_quantiles(study: Path) -> None:

@@ -205,6 +205,7 @@ async def ask_rounds(
         with Progress(f"{audit} {model}", say, terminal) as progress:
             for plan in plans(params, store, audit, language_model, ledger, model):
                 if not asked and not plan.known + plan.known_empty and isinstance(config, OpenAIModel):
+                    ledgers.tell_absent(params.root, store.ledger_path(audit, model), say)
                     ledgers.tell_others(plan, model, say)
                 await ask(plan, counts, retry=config.limits.retry, meter=meter, progress=progress)
                 asked.append((plan.prompts, Answers(plan)))

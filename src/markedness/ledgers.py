@@ -102,6 +102,20 @@ def recall(model: LanguageModel, ledger: Ledger, complete: Callable[[], bool], s
     return False
 
 
+def tell_absent(root: Path, path: Path, say: Report = tell) -> None:
+    """Where dvc.lock names a slice that is not here, as after a `dvc pull` that failed or was forgotten."""
+    lock, shown = root / "dvc.lock", path.relative_to(root).as_posix()
+    if (
+        not path.exists()
+        and lock.is_file()
+        and f"path: {shown}\n" in lock.read_text(encoding="utf-8", errors="replace")
+    ):
+        say(
+            f"{shown}: is named by dvc.lock and not here, so that no answer is taken from it; stop, and fetch it "
+            f"('dvc pull {shown}'), where its answers shall not be paid for once more"
+        )
+
+
 def tell_others(plan: Plan, model: str, say: Report = tell) -> None:
     """Where the ledger has no answer that is asked for: who answered the same, and is not taken for this server.
 

@@ -22,6 +22,8 @@ from markedness.stats.inference import ALPHA, POWER, redetected
 from markedness.store import SHIPPED, Store
 from markedness.typical import typical
 
+MOST_TIMES = 1e4
+"""Of the effect that is wanted, the smallest that a size finds: beyond it no number of clusters is named."""
 MOST_POWER = 0.999
 """More would be read as certainty."""
 PLAN_COLUMNS = ("audit", "size", "score", "smallest_effect", "clusters", "from", "cannot")
@@ -284,7 +286,10 @@ def _needed(one: Wanted, rows: pd.DataFrame, power: float) -> str:
     if len(enough):
         return f"{subject}: found at size {enough['size'].iloc[0]} ({enough['clusters'].iloc[0]})"
     best = known.sort_values("smallest_effect").iloc[0]
-    factor = (float(best["smallest_effect"]) / one.effect) ** 2
+    ratio = float(best["smallest_effect"]) / one.effect
+    if ratio > MOST_TIMES:
+        return f"{subject}: not at these sizes, nor at any that can be asked"
+    factor = ratio**2
     parts = [part.rsplit(" ", 1) for part in str(best["clusters"]).split(", ") if part]
     named = ", ".join(f"{factor_name} {math.ceil(int(n) * factor):,}" for factor_name, n in parts)
     return f"{subject}: not at these sizes; it takes about {factor:.1f} times the clusters of {best['size']} ({named})"

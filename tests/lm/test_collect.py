@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from markedness.lm import run as asking
-from markedness.lm.base import Draw, LanguageModel, RequestFailed, RetryLater
+from markedness.lm.base import Draw, LanguageModel, ModelError, RequestFailed, RetryLater
 from markedness.lm.collect import collect
 from markedness.lm.config import Price, RetryPolicy
 from markedness.lm.costs import BudgetTracker, cost, expected_tokens
@@ -326,3 +326,17 @@ def test_progress_on_a_terminal_is_a_bar_and_no_line(capsys: pytest.CaptureFixtu
         progress._next = 0.0
         progress.show(3, 1_000, 2, 1, "cost unknown")
     assert said == []
+
+
+def test_collect_a_backend_that_gives_too_few_answers_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
+    class Short(ToyModel):
+        concurrency = 1
+
+        async def complete(self, draws: Sequence[Draw]) -> list[Completion]:
+            made = await super().complete(draws)
+            return made if len(self.asked) < 3 else []
+
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        with pytest.raises(ModelError, match="the backend Short owes a Completion for each of 1 prompts"):
+            asyncio.run(collect(Short(), prompts(4, 1), ledger, counts := Counts()))
+        assert counts.answered == 2

@@ -56,6 +56,17 @@ def forget(params: Any) -> None:
 # ---------------------------------------------------------------- slices
 
 
+def test_slice_that_dvc_names_and_is_not_here_is_told_before_its_answers_are_asked_for_again(tmp_path: Path) -> None:
+    with Server() as server:
+        params = toy_study.study(tmp_path, server.url, TEXTS)
+        shown = slice_of(params).relative_to(tmp_path).as_posix()
+        (tmp_path / "dvc.lock").write_text(f"    outs:\n    - path: {shown}\n      md5: 0\n", encoding="utf-8")
+        counts, said = run(params)
+        assert counts.answered == 3 and f"('dvc pull {shown}')" in said[0]
+        slice_of(params).unlink()  # the ledger has its answers
+        assert not any("dvc pull" in line for line in run(params)[1])
+
+
 def test_slice_has_the_answers_of_the_current_plan_sorted_with_dates_in_front(tmp_path: Path) -> None:
     with Server() as server:
         run(toy_study.study(tmp_path, server.url, [*TEXTS, "no longer asked"], samples=2))

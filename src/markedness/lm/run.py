@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from markedness.lm.base import Draw, RequestFailed, RetryLater
+from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
 from markedness.lm.config import RetryPolicy
 from markedness.lm.costs import BudgetTracker
 from markedness.lm.pace import AdaptiveLimiter
@@ -154,6 +154,11 @@ class Run:
                     return [Completion(error=f"{error} ({attempt} attempts)")] * len(draws)
                 await self.pace.rest(self.wait(attempt, error.retry_after))
             else:
+                if len(answers) != len(draws) or not all(isinstance(answer, Completion) for answer in answers):
+                    raise ModelError(
+                        f"the backend {type(self.model).__name__} owes a Completion for each of {len(draws):,} "
+                        "prompts, and gave something else; its answers to them are not kept"
+                    )
                 for answer in answers:
                     unserved = answer.empty and answer.finish_reason != FILTERED
                     self._unserved(EMPTY if unserved else None, answer.error or "")
