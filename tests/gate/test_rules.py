@@ -15,7 +15,7 @@ from markedness.gate.cases import Decision, Outcome, Pair
 from markedness.gate.rules import decide, whole
 from markedness.gate.run import _not_passed as not_passed
 from markedness.results import Score
-from markedness.stats.inference import claim, detectable, mean_leave_out, spread
+from markedness.stats.inference import Contrast, claim, contrast_score, detectable, mean_leave_out, spread
 
 PASSED, FAILED, INCONCLUSIVE = Outcome.PASSED, Outcome.FAILED, Outcome.INCONCLUSIVE
 
@@ -319,6 +319,41 @@ def test_looks_at_growing_data_hold_together_what_one_look_holds(outcome: Outcom
 @pytest.mark.slow
 def test_looks_find_what_is_far_from_the_margin() -> None:
     assert looked_at(0.0, PASSED, 6, 6, 120) > 0.8 and looked_at(2.0, FAILED, 6, 6, 120) > 0.8
+
+
+def refusing(rng: np.random.Generator, names: int, samples: int, marked: float, alike: float) -> Score:
+    """Difference of refusals of two groups of names, of which the unmarked one is never refused."""
+    rates = rng.beta(marked / alike, (1 - marked) / alike, names) if marked and alike else np.full(names, marked)
+    hits = np.concatenate([rng.binomial(samples, rates), np.zeros(names)])
+    of = Contrast(np.repeat(["marked", "unmarked"], names).astype(object), ["marked"], "unmarked")
+    return contrast_score(
+        "refusals.difference", hits, np.full(2 * names, samples), [of], rng, cluster="name", rare=True, worse=1
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("names", "samples", "alike"), [(8, 4, 0.0), (10, 7, 0.0), (10, 7, 0.1), (20, 20, 0.1)])
+def test_refusals_that_are_more_by_the_margin_pass_in_5_percent_also_where_the_baseline_refuses_nobody(
+    names: int, samples: int, alike: float
+) -> None:
+    """Of 32 and 70 answers a group 18 and 13 % of 300 passed, the most as no answer happened to be refused."""
+    passed = 0
+    for seed in range(100):
+        rng = np.random.default_rng([seed, names, samples])
+        candidate, baseline = (refusing(rng, names, samples, rate, alike) for rate in (0.05, 0.0))
+        made = decide([replace(pair(candidate, baseline, margin=0.05), of_missing=True)])[0]
+        passed += made.outcome is Outcome.PASSED
+    assert passed <= stats.binom.ppf(0.99, 100, 0.05)
+
+
+def test_refusals_of_many_answers_pass_their_margin_where_there_are_none() -> None:
+    rng = np.random.default_rng(0)
+    none = refusing(rng, 20, 20, 0.0, 0.0)
+    made = decide([replace(pair(none, none, margin=0.1), of_missing=True)])[0]
+    assert made.outcome is Outcome.PASSED and 0 < made.high < 0.1
+    assert decide([replace(pair(none, none, margin=0.01), of_missing=True)])[0].outcome is Outcome.INCONCLUSIVE
+    other = decide([pair(none, none, margin=0.1)])[0]  # of another Score nothing says how far it may be from 0
+    assert other.outcome is Outcome.INCONCLUSIVE and "nothing varies in either" in other.reason
 
 
 @pytest.mark.slow

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from markedness.results import NAN, Score
 from markedness.stats.inference import Spread
+
+ALIKE = 0.1
+"""Intraclass correlation of the missing answers of a cluster, a name say, that a margin allows for."""
 
 
 class Outcome(StrEnum):
@@ -34,6 +38,8 @@ class Pair:
     candidate_missing: bool = False
     """Whether missing answers may be what the candidate's Score shows."""
     baseline_missing: bool = False
+    of_missing: bool = False
+    """Whether it is the Score of unequal missing answers: a difference of shares that may be 0 by luck."""
 
 
 @dataclass(frozen=True)
@@ -102,13 +108,29 @@ class Case:
 
     @property
     def spread(self) -> Spread:
-        """The sampling error of the difference."""
-        return Spread(self.difference.standard_error, self.difference.df)
+        """The sampling error of the difference; of shares that a margin bounds, at least that at the margin.
+
+        A share that is 0 by luck shows no error, and one or two answers too small a one. A share M of the n / 2 answers
+        about the marked groups has the error sqrt(M (1 - M) f / (n / 2)), f = 1 + `ALIKE` (n / c - 1) for answers of c
+        clusters that resemble each other (Farrington & Manning 1990; Kish 1965).
+        """
+        found = Spread(self.difference.standard_error, self.difference.df)
+        margin, n = self.pair.margin or 0.0, min(self.candidate.n, self.baseline.n)
+        if not (self.pair.of_missing and 0 < margin < 1 and n):
+            return found
+        clusters = max(self.difference.clusters.values(), default=1)
+        resemble = 1 + ALIKE * max(0.0, n / clusters - 1)
+        return found.at_least(math.sqrt(2 * margin * (1 - margin) * resemble / n), max(1, clusters - 1))
 
     @property
     def same(self) -> bool:
         """Whether the two agree in every cluster."""
-        return self.difference.p == 1 and not self.spread.known
+        return self.difference.p == 1 and not self.difference.standard_error > 1e-12
+
+    @property
+    def empty(self) -> bool:
+        """Whether they agree as in neither anything varies: no answer is missing, every answer is no."""
+        return self.same and not self.candidate.standard_error > 1e-12
 
 
 def one_sided(spread: Spread, shift: float) -> float:

@@ -251,7 +251,7 @@ def pairs_of(
         else:
             bounded = [math.isfinite(score.worst_low) for score in (one, other)]  # found missing unequally, for itself
             missing = [key != missing_key and any(both) for both in zip(lost, bounded, strict=True)]
-            pairs.append(Pair(model, audit, key, one, other, margin, "", *missing))
+            pairs.append(Pair(model, audit, key, one, other, margin, "", missing[0], missing[1], key == missing_key))
     if all(pair.key == missing_key for pair in pairs):  # that as much is missing of both says nothing of what is there
         pairs += [Pair(model, audit, key, reason=NEITHER) for key in unmeasured]
         left_out = [sentence for sentence in left_out if not sentence.endswith(f": {NEITHER}")]
