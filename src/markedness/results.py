@@ -1,8 +1,7 @@
 """What an audit claims: Score, its verdict, and the one place where Scores become tables.
 
-A Score is the only type in which a number with a claim leaves ``evaluate``. From the list of Scores `metrics`
-and `score_table` make everything that is written or shown: metrics.json, scores.csv, the estimates table, the
-headline of the report, MLflow's metrics and the keys that compare reads.
+A Score is the only type in which a number with a claim leaves ``evaluate``. `metrics` and `score_table` make of Scores
+all that is written or shown: metrics.json, scores.csv, the estimates, MLflow's metrics and the keys that compare reads.
 """
 
 from __future__ import annotations
@@ -44,6 +43,8 @@ class Score:
     """Units that the estimate rests on, in ``unit``."""
     n_missing: int = 0
     """Units that were asked for and are not among ``n``."""
+    n_side: int = 0
+    """Effective units of the smaller side of a difference; 0 where they are not known. Not in scores.csv."""
     clusters: Mapping[str, int] = field(default_factory=dict)
     """Factor -> number of its clusters."""
     unit: str = ""
@@ -82,8 +83,7 @@ class Score:
     over: str = ""
     """Of a Score over several groups, which these are, each with its reference: "Black - White; woman - man"."""
     scorer: str = ""
-    """Who or what read the values out of the texts, where that is a choice; Scores of others are not compared. Not in
-    scores.csv: the tables of the audit name it."""
+    """Who or what read the values out of the texts, where that is a choice; not in scores.csv, tables name it."""
     influences: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Sampled factor -> cluster -> its contribution to the estimate: what compare pairs; a table of its own."""
 
@@ -134,6 +134,7 @@ class About(Meaning, total=False):
 
     n: int
     n_missing: int
+    n_side: int
     unit: str
     comparable: bool
     group: str
@@ -203,9 +204,8 @@ def verdict(score: Score, p: float | None = None, family: int | None = None, alp
         why += f", which is {min(1.0, score.smallest_p * n_scores):.2g}{over}" if over else ""
         return Verdict(VerdictKind.TOO_LITTLE, f"Cannot say whether {claimed} ({value}): {why}.")
     other = ", nor the opposite" if score.negative else ""
-    smallest = "the data do not tell which effect would have been found"
-    if math.isfinite(score.detectable):
-        smallest = f"an effect of {_number(score.detectable)} or more would have been found with 80 % probability"
+    named = f"an effect of {_number(score.detectable)} or more would have been found with 80 % probability"
+    smallest = named if math.isfinite(score.detectable) else "the data do not tell which effect would have been found"
     return Verdict(VerdictKind.NOT_FOUND, f"Not shown that {claimed}{other} ({value}); {smallest}.")
 
 
@@ -265,7 +265,7 @@ class Evaluation:
         return next((score for score in self.scores if score.key == key), not_estimated(key))
 
 
-_WRITTEN = [one for one in fields(Score) if one.name not in ("influences", "scorer")]
+_WRITTEN = [one for one in fields(Score) if one.name not in ("influences", "scorer", "n_side")]
 _PARTS = ("ci_low", "ci_high", "null_mean", "p", "p_adjusted")
 SCORE_COLUMNS = (
     "key", "metric", "item", "group", "reference", "over", "estimate", "ci_low", "ci_high", "null_mean", "null_low",

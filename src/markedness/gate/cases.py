@@ -110,17 +110,20 @@ class Case:
     def spread(self) -> Spread:
         """The sampling error of the difference; of shares that a margin bounds, at least that at the margin.
 
-        A share that is 0 by luck shows no error, and one or two answers too small a one. A share M of the n / 2 answers
-        about the marked groups has the error sqrt(M (1 - M) f / (n / 2)), f = 1 + `ALIKE` (n / c - 1) for answers of c
-        clusters that resemble each other (Farrington & Manning 1990; Kish 1965).
+        A share that is 0 by luck shows no error, and one or two answers too small a one. A share M of the s answers of
+        the smaller side (`Score.n_side`, else half of the n) has the error sqrt(M (1 - M) f / s), where
+        f = 1 + `ALIKE` (n / c - 1), as answers of one of c clusters resemble each other (Farrington & Manning 1990;
+        Kish 1965), and c s / n - 1 degrees of freedom.
         """
         found = Spread(self.difference.standard_error, self.difference.df)
         margin, n = self.pair.margin or 0.0, min(self.candidate.n, self.baseline.n)
         if not (self.pair.of_missing and 0 < margin < 1 and n):
             return found
         clusters = max(self.difference.clusters.values(), default=1)
+        side = min(n / 2, *(one.n_side or n / 2 for one in (self.candidate, self.baseline)))
         resemble = 1 + ALIKE * max(0.0, n / clusters - 1)
-        return found.at_least(math.sqrt(2 * margin * (1 - margin) * resemble / n), max(1, clusters - 1))
+        error = math.sqrt(margin * (1 - margin) * resemble / side)
+        return found.at_least(error, max(1.0, clusters * side / n - 1))
 
     @property
     def same(self) -> bool:

@@ -179,6 +179,16 @@ class Part(NamedTuple):
         return int(self.cells.n[[*self.marked, self.unmarked]].sum())
 
 
+def _smaller_side(compared: Sequence[Part]) -> int:
+    """Effective values of the marked subjects, whose means are averaged, or of the references: the fewer."""
+    each = [1 / part.cells.n.astype(float) for part in compared]
+    sides = [
+        sum(one[part.marked].sum() / len(part.marked) ** 2 for one, part in zip(each, compared, strict=True)),
+        sum(one[part.unmarked] for one, part in zip(each, compared, strict=True)),
+    ]
+    return int(len(compared) ** 2 / max(sides)) if compared else 0
+
+
 def independent_error(compared: Sequence[Part]) -> tuple[float, float]:
     """Standard error of `gap` and degrees of freedom if all answers of a class were independent and varied alike."""
     squares, df = 0.0, 0
@@ -278,6 +288,7 @@ def gap_scores(classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls
     def score(item: str, compared: list[Part], family: int, **about: Unpack[About]) -> Score:
         there = np.array([row for part in compared for row in part.there]).reshape(-1, len(crawls.names))
         about |= {"n": sum(part.n for part in compared), "unit": wording.unit, "comparable": True}
+        about["n_side"] = _smaller_side(compared)
         about["over"] = named_contrasts(pair for part in compared for pair in part.contrasts)
         # A group may lack a rare value, an insult too, in all crawls by luck.
         at_least = max(independent_error(compared), alike_error(compared))
