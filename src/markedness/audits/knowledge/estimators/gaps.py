@@ -181,10 +181,9 @@ class Part(NamedTuple):
 
 def _smaller_side(compared: Sequence[Part]) -> int:
     """Effective values of the marked subjects, whose means are averaged, or of the references: the fewer."""
-    each = [1 / part.cells.n.astype(float) for part in compared]
     sides = [
-        sum(one[part.marked].sum() / len(part.marked) ** 2 for one, part in zip(each, compared, strict=True)),
-        sum(one[part.unmarked] for one, part in zip(each, compared, strict=True)),
+        sum((1 / part.cells.n[part.marked]).sum() / len(part.marked) ** 2 for part in compared),
+        sum(1 / part.cells.n[part.unmarked] for part in compared),
     ]
     return int(len(compared) ** 2 / max(sides)) if compared else 0
 
