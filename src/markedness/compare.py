@@ -288,8 +288,8 @@ class Comparison:
     def _scored(self, model: str, tables: FeatureTables) -> dict[str, Score]:
         """Scores of these rows of a model's table, which keep their index."""
         table, all_rows = tables[self.table], self._rows(model)
-        content, all_content = (hash_pandas_object(rows).to_numpy().tobytes() for rows in (table, all_rows))
-        whole = content == all_content
+        content = hash_pandas_object(table).to_numpy().tobytes()
+        whole = len(table) == len(all_rows) and content == hash_pandas_object(all_rows).to_numpy().tobytes()
         key = model, b"" if whole else content
         if key not in self._made:
             kept = {**self._tables(model), self.table: all_rows if whole else table.reset_index(drop=True)}

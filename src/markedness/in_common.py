@@ -5,7 +5,7 @@ And what the two texts of a pair have in common, see `linked`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
@@ -91,6 +91,15 @@ def _gone(before: pd.Series, after: pd.Series) -> list[str]:
 def _listed(values: list[str]) -> str:
     more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
     return ", ".join(values[:_SHOWN]) + more
+
+
+def told_links(joined: int, clusters: str, texts: str) -> Iterator[str]:
+    """The note on clusters, so many, that `linked` made one with others; ``texts``: of which side they are named."""
+    if joined > 0:
+        yield (
+            f"The two texts of a pair name different {clusters}, and {clusters} that share a pair, directly or through "
+            f"others, are one: {joined:,} fewer than {texts} name."
+        )
 
 
 def linked(first: pd.Series, second: pd.Series) -> pd.Series:

@@ -111,7 +111,7 @@ class Case:
         """The sampling error of the difference; of shares that a margin bounds, at least that at the margin.
 
         A share that is 0 by luck shows no error, and one or two answers too small a one. A share M of the s answers of
-        the smaller side (`Score.n_side`, else half of the n) has the error sqrt(M (1 - M) f / s), where
+        the smaller side (`Score.n_side`, at most n / 2) has the error sqrt(M (1 - M) f / s), where
         f = 1 + `ALIKE` (n / c - 1), as answers of one of c clusters resemble each other (Farrington & Manning 1990;
         Kish 1965), and c s / n - 1 degrees of freedom.
         """

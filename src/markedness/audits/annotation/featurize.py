@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from markedness.cards import are, count
-from markedness.in_common import linked
+from markedness.in_common import linked, told_links
 from markedness.records import AuditError, Features, Status, Stimuli, Strict
 
 Codes = NDArray[np.int64]
@@ -120,7 +120,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         "unmarked": ~np.isin(pair[unmarked], pair[~unmarked]),
         "marked": ~np.isin(pair[~unmarked & dialect], pair[unmarked]),  # of names the evaluation counts pairs
     }
-    notes = (*_unread(responses), *_judged_again(rows), *_alone(unpaired), *_matching(joined, blank))
+    of_vignettes = (*told_links(joined, "vignettes", "the marked texts"), *_without_vignette(blank))
+    notes = (*_unread(responses), *_judged_again(rows), *_alone(unpaired), *of_vignettes)
     return Features({"pairs": made}, notes=notes)
 
 
@@ -140,13 +141,8 @@ def _alone(alone: Mapping[str, NDArray[np.bool_]]) -> Iterator[str]:
             )
 
 
-def _matching(joined: int, blank: int) -> Iterator[str]:
-    """What the pairs of texts say of their vignettes."""
-    if joined > 0:
-        yield (
-            "The two texts of a pair name different vignettes, and vignettes that share a pair, directly or through "
-            f"others, are one: {joined:,} fewer than the marked texts name."
-        )
+def _without_vignette(blank: int) -> Iterator[str]:
+    """Pairs of texts that name no vignette, where others do."""
     if blank:
         yield f"{count(blank, 'pair')} of texts and tasks {are(blank)} without a vignette; each pair counts as its own."
 

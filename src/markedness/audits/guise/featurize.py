@@ -9,7 +9,7 @@ from pydantic import Field
 
 from markedness.audits.guise.language.texts import text_table
 from markedness.cards import are, count
-from markedness.in_common import linked
+from markedness.in_common import linked, told_links
 from markedness.records import Features, Status, Stimuli, Strict
 
 KEYS = ["task", "kind", "setting", "text_set", "control", "prompt_id", "pair", "attribute"]
@@ -93,16 +93,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     verbs = stimuli.table("verbs.csv", ["ing"])["ing"].tolist() if stimuli.has("verbs.csv") else []
     texts = text_table(rows, params.features, verbs, params.topics)
     tables = {"scores": table.assign(**labels), "attributes": _attributes(rows, stimuli), "texts": texts}
-    return Features(tables, notes=(*_parts(rows), *_given_again(rows), *_copies(rows), *_linked(joined)))
-
-
-def _linked(joined: int) -> Iterator[str]:
-    """Clusters that are one, since a pair of texts is in both."""
-    if joined > 0:
-        yield (
-            "The two texts of a pair name different clusters, and clusters that share a pair, directly or through "
-            f"others, are one: {joined:,} fewer than the texts of the marked guises name."
-        )
+    links = told_links(joined, "clusters", "the texts of the marked guises")
+    return Features(tables, notes=(*_parts(rows), *_given_again(rows), *_copies(rows), *links))
 
 
 def _parts(rows: pd.DataFrame) -> Iterator[str]:
