@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 from markedness import doctor
 from markedness import params as params_file
 from markedness.cli import app
+from markedness.lm import gguf
+from markedness.lm.gguf import Weights
 from markedness.params import ParamsError
 
 KEY = "sk-planted-0123456789"
@@ -146,6 +148,20 @@ def test_doctor_full_disk_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for free, level in ((10**7, "fault"), (10**9, "warning"), (10**11, "ok")):
         monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: usage(1, 1, free))
         assert doctor.disk(params).level == level
+
+
+def test_doctor_says_which_package_converted_weights_are_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "models" / "toy"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "source.json").write_text('{"package": "weights_a", "version": "1.0"}')
+    installed = Weights("weights_a", "2.0", "a.gguf", (), None)
+    monkeypatch.setattr(gguf, "find", {"weights_a": installed}.get)
+    names = {"a": "weights_a", "b": "weights_b"}
+    models = {key: {"backend": "transformers", "path": "models/toy", "gguf_package": n} for key, n in names.items()}
+    code, output = lines(study(tmp_path, models), "doctor")
+    assert code == 2 and "fault    models.b: toy holds the weights of weights_a, not of weights_b;" in output
+    assert "warning  models.a: weights in models/toy are of weights_a 1.0, and 2.0 is installed;" in output
 
 
 @pytest.mark.parametrize("cached", [True, False])

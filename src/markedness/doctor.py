@@ -203,8 +203,11 @@ def _local(params: Params, name: str, config: TransformersModel) -> Finding:
     missing = [package for package in ("torch", "transformers") if importlib.util.find_spec(package) is None]
     if missing:
         return Finding("fault", where, f"needs {' and '.join(missing)}: pip install 'markedness[local]'")
-    if (params.root / config.path / "config.json").is_file():
-        return Finding("ok", where, f"weights in {config.path}")
+    folder = params.root / config.path
+    if config.gguf_package and (why := gguf.other(config.gguf_package, folder)):
+        return Finding("fault", where, why)
+    if (folder / "config.json").is_file():
+        return _there(params, where, config)
     if config.gguf_package and gguf.find(config.gguf_package) is not None:
         return Finding("ok", where, f"is converted from {config.gguf_package} by the first run")
     if config.gguf_package:
@@ -215,6 +218,15 @@ def _local(params: Params, name: str, config: TransformersModel) -> Finding:
         sentence = f"{config.path} is in the cache of the hub; the first run downloads what files it lacks"
         return Finding("ok", where, sentence)
     return Finding("warning", where, f"{config.path} is not a folder here; the first run downloads it from the hub")
+
+
+def _there(params: Params, where: str, config: TransformersModel) -> Finding:
+    version = gguf.source(params.root / config.path)[1]
+    installed = gguf.find(config.gguf_package) if config.gguf_package else None
+    if not version or installed is None or installed.version == version:
+        return Finding("ok", where, f"weights in {config.path}")
+    said = f"weights in {config.path} are of {installed.package} {version}, and {installed.version} is installed"
+    return Finding("warning", where, f"{said}; move the folder away, and they are converted anew")
 
 
 # ---------------------------------------------------------------- servers

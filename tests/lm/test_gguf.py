@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import shutil
 import sys
 import threading
@@ -15,6 +16,8 @@ import pytest
 
 from markedness.lm import gguf
 from markedness.lm.base import ModelError
+from markedness.lm.config import TransformersModel
+from markedness.lm.local import LocalModel
 
 CONTENT = b"GGUF456789"
 
@@ -87,6 +90,20 @@ def test_two_that_convert_at_once_convert_once(package: str, tmp_path: Path, mon
     for thread in threads:
         thread.join()
     assert len(calls) == 1 and gguf.is_converted(folder)
+
+
+def test_folder_of_another_packages_weights_is_refused(package: str, tmp_path: Path) -> None:
+    folder = tmp_path / "models" / "toy"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    gguf.convert(package, folder)  # a folder that does not say is the user's own
+    (folder / "source.json").write_text(json.dumps({"package": "toy-weights", "version": "1.0"}))
+    gguf.convert(package, folder)
+    with pytest.raises(ModelError, match=r"toy holds the weights of toy-weights, not of other_weights;"):
+        gguf.convert("other_weights", folder)
+    config = TransformersModel(backend="transformers", path="models/toy", gguf_package="other_weights")
+    with pytest.raises(ModelError, match="move the folder away"):  # also where every answer is in the ledger
+        _ = LocalModel(config, tmp_path, 0).served_by
 
 
 def test_conversion_that_breaks_leaves_nothing(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ DISK_FACTOR = 6
 
 
 _CHECKSUMS = "SHA256SUMS"
+_SOURCE = "source.json"
+"""Beside converted weights: the package that they are of, and its version."""
 _PART = re.compile(r"(?P<file>[^/]+\.gguf)(?:\.part\d+)?")
 """A file of a package with weights, or with a part of them."""
 
@@ -65,6 +67,31 @@ def is_converted(folder: Path) -> bool:
     return (folder / "config.json").is_file()
 
 
+def source(folder: Path) -> tuple[str, str]:
+    """Package and version that the weights in a folder were converted from; "" and "" where it does not say."""
+    try:
+        said = json.loads((folder / _SOURCE).read_text(encoding="utf-8"))
+        return str(said["package"]), str(said["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "", ""
+
+
+def other(package: str, folder: Path) -> str:
+    """A sentence where the folder holds the weights of another package; "" where it does not, or does not say."""
+    there = source(folder)[0]
+    if not there or _plain(there) == _plain(package):
+        return ""
+    return (
+        f"{folder.name} holds the weights of {there}, not of {package}; name another path, or move the folder away, "
+        "and it is converted anew"
+    )
+
+
+def _plain(package: str) -> str:
+    """The name of a package as registries compare it."""
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
 def convert(package: str, folder: Path, say: Callable[[str], None] = tell) -> None:
     """Convert the weights in a package into ``folder``, unless it is there already.
 
@@ -80,18 +107,20 @@ def convert(package: str, folder: Path, say: Callable[[str], None] = tell) -> No
     Raises
     ------
     ModelError
-        When the package is missing or its weights are damaged, the folder is occupied, or the disk is full or
-        read-only.
+        When the package is missing or its weights are damaged, the folder is occupied, by the weights of another
+        package, too, or the disk is full or read-only.
     """
     from filelock import FileLock
 
     if is_converted(folder):
+        refuse_other(package, folder)
         return
     weights = _package(package)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f".{folder.name}.lock")):
             if is_converted(folder):
+                refuse_other(package, folder)
                 return
             if folder.exists() and any(folder.iterdir()):
                 raise ModelError(f"{folder}: holds files but no config.json; move them away, and it is converted anew")
@@ -108,6 +137,12 @@ def convert(package: str, folder: Path, say: Callable[[str], None] = tell) -> No
         raise ModelError(
             f"{folder}: cannot be written ({error}); free some space or make its folder writable"
         ) from error
+
+
+def refuse_other(package: str, folder: Path) -> None:
+    """ModelError where the folder holds the weights of another package."""
+    if why := other(package, folder):
+        raise ModelError(why)
 
 
 def find(package: str) -> Weights | None:
@@ -209,6 +244,6 @@ def _convert(weights: Weights, folder: Path) -> None:
     config["dtype"] = "float32"
     model.generation_config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    source = {"package": weights.package, "version": weights.version}
-    (folder / "source.json").write_text(json.dumps(source, indent=2) + "\n", encoding="utf-8")
+    made_of = {"package": weights.package, "version": weights.version}
+    (folder / _SOURCE).write_text(json.dumps(made_of, indent=2) + "\n", encoding="utf-8")
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -63,7 +63,10 @@ class LocalWeights:
 
     @property
     def served_by(self) -> str:
-        """Hash of the weights in the folder, or the hub's commit; "" while neither is here."""
+        """Hash of the weights in the folder, or the hub's commit; "" while neither is here.
+
+        ModelError where the folder holds the weights of another package than the model's.
+        """
         if self._served_by is None:
             self._served_by = self._found()
         return self._served_by
@@ -74,6 +77,8 @@ class LocalWeights:
 
     def _found(self) -> str:
         if self.folder.is_dir():
+            if self.config.gguf_package:
+                gguf.refuse_other(self.config.gguf_package, self.folder)
             return served_by.weights(self.folder, self.root / ".markedness" / "weights.json")
         if self.config.gguf_package:
             return ""
