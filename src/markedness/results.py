@@ -43,10 +43,10 @@ class Score:
     """Units that the estimate rests on, in ``unit``."""
     n_missing: int = 0
     """Units that were asked for and are not among ``n``."""
-    n_side: int = 0
-    """Effective units of the smaller side of a difference; 0 where they are not known. Not in scores.csv."""
     clusters: Mapping[str, int] = field(default_factory=dict)
     """Factor -> number of its clusters."""
+    fewest: float = 0.0
+    """Effective clusters, of the factor and group that have the fewest; 0: not known. Not in scores.csv."""
     unit: str = ""
     """What ``n`` counts, plural."""
     positive: str = ""
@@ -134,7 +134,6 @@ class About(Meaning, total=False):
 
     n: int
     n_missing: int
-    n_side: int
     unit: str
     comparable: bool
     group: str
@@ -265,7 +264,7 @@ class Evaluation:
         return next((score for score in self.scores if score.key == key), not_estimated(key))
 
 
-_WRITTEN = [one for one in fields(Score) if one.name not in ("influences", "scorer", "n_side")]
+_WRITTEN = [one for one in fields(Score) if one.name not in ("influences", "scorer", "fewest")]
 _PARTS = ("ci_low", "ci_high", "null_mean", "p", "p_adjusted")
 SCORE_COLUMNS = (
     "key", "metric", "item", "group", "reference", "over", "estimate", "ci_low", "ci_high", "null_mean", "null_low",

@@ -9,9 +9,6 @@ from enum import StrEnum
 from markedness.results import NAN, Score
 from markedness.stats.inference import Spread
 
-ALIKE = 0.1
-"""Intraclass correlation of the missing answers of a cluster, a name say, that a margin allows for."""
-
 
 class Outcome(StrEnum):
     """What the gate says of a Score, of a model and of all."""
@@ -110,20 +107,28 @@ class Case:
     def spread(self) -> Spread:
         """The sampling error of the difference; of shares that a margin bounds, at least that at the margin.
 
-        A share that is 0 by luck shows no error, and one or two answers too small a one. A share M of the s answers of
-        the smaller side (`Score.n_side`, at most n / 2) has the error sqrt(M (1 - M) f / s), where
-        f = 1 + `ALIKE` (n / c - 1), as answers of one of c clusters resemble each other (Farrington & Manning 1990;
-        Kish 1965), and c s / n - 1 degrees of freedom.
+        A share that is 0 by luck shows no error, and one or two answers too small a one. Answers are missing by whole
+        clusters, as a filter refuses a name or a text whatever is asked of it, so that a share M of c clusters has the
+        error sqrt(M (1 - M) / c) (Farrington & Manning 1990), and c - 1 degrees of freedom; c is that of the factor and
+        group that have the fewest (`Score.fewest`; where it is not known, half of the factor's). A count that is small
+        is skewed: the error is multiplied by sqrt(-ln alpha) / z of alpha, so that none of c passes where that has a
+        probability of exp(-c M) > alpha (Hanley & Lippman-Hand 1983: the rule of three).
         """
         found = Spread(self.difference.standard_error, self.difference.df)
-        margin, n = self.pair.margin or 0.0, min(self.candidate.n, self.baseline.n)
-        if not (self.pair.of_missing and 0 < margin < 1 and n):
+        if not self.bounded:
             return found
-        clusters = max(self.difference.clusters.values(), default=1)
-        side = min(n / 2, *(one.n_side or n / 2 for one in (self.candidate, self.baseline)))
-        resemble = 1 + ALIKE * max(0.0, n / clusters - 1)
-        error = math.sqrt(margin * (1 - margin) * resemble / side)
-        return found.at_least(error, max(1.0, clusters * side / n - 1))
+        from scipy import stats
+
+        margin = self.pair.margin or 0.0
+        half = min(self.difference.clusters.values(), default=2) / 2
+        fewest = min(one.fewest or half for one in (self.candidate, self.baseline))
+        skewed = max(1.0, -math.log(self.alpha) / float(stats.norm.isf(self.alpha)) ** 2)
+        return found.at_least(math.sqrt(margin * (1 - margin) * skewed / fewest), max(1.0, fewest - 1))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the margin itself says how far a share may be from what was seen."""
+        return self.pair.of_missing and 0 < (self.pair.margin or 0.0) < 1
 
     @property
     def same(self) -> bool:
@@ -132,7 +137,7 @@ class Case:
 
     @property
     def empty(self) -> bool:
-        """Whether they agree as in neither anything varies: no answer is missing, every answer is no."""
+        """Whether they agree as in neither anything varies: every answer is no."""
         return self.same and not self.candidate.standard_error > 1e-12
 
 

@@ -6,6 +6,7 @@ from scipy import stats
 
 from markedness.audits.guise.estimators.decisions import Verdicts, margins, published_chi_square, two_by_two
 from markedness.audits.guise.estimators.differences import decision_contrast, decision_score
+from markedness.stats.inference import difference
 
 
 def test_margins_of_the_two_rules_can_disagree() -> None:
@@ -51,6 +52,25 @@ def test_decisions_of_texts_that_are_not_matched_are_not_missing_for_want_of_a_c
     )  # fmt: skip
     made = decision_score("decision.x", [one], np.random.default_rng(0), 1)
     assert (made.n, made.n_missing) == (4, 1)
+
+
+def test_model_that_decides_all_alike_can_be_compared_with_one_that_does_not() -> None:
+    verbs = np.array([f"verb {n}" for n in range(30)], dtype=object)
+    none = np.full((30, 8), -1.0)
+    some = none.copy()
+    some[:10] = 1.0
+    made = [
+        decision_score(
+            "x",
+            [Verdicts("matched", [f"p{n}" for n in range(8)], one, none, "own", "AAE", "SAE", verbs, verbs)],
+            np.random.default_rng(0),
+            1,
+        )
+        for one in (some, none)
+    ]
+    assert made[1].p == 1 and np.isnan(made[1].ci_low) and made[0].fewest == made[1].fewest == 8
+    found = difference(made[0], made[1])
+    assert set(found.clusters) == {"verb", "prompt"} and found.estimate > 0 and found.p < 0.01
 
 
 def of_two_large_verbs(seed: int, group: str = "AAE", set_of: str = "own") -> Verdicts:

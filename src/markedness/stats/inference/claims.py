@@ -75,6 +75,7 @@ def claim(
         key, estimate, low, high, of.mean, of.low, of.high, p, standard_error=spread.standard_error, df=spread.df,
         family=max(1, family), smallest_p=max(of.smallest_p, of.smallest_of_draws), lacking=lacking, caveat=caveat,
         detectable=smallest_effect, clusters=dict(spread.clusters), method="; ".join(sentences),
+        fewest=min((n for name, n in spread.fewest.items() if name in spread.clusters), default=0.0),
         influences=spread.influences, **about,
     )  # fmt: skip
 

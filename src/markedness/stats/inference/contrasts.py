@@ -171,7 +171,7 @@ def contrast_score(
     varies = any(part.varies for part in parts)
     observed, smallest = float(studentised(estimate, error)[0]), math.prod(part.exchange.smallest_p for part in parts)
     null = exchange_test(observed, draw, draws_needed(family), smallest_p=smallest)
-    about = {"n": round(size[used].sum()), "n_side": _Ratios.smaller_side(shares, parts), **about}
+    about = {"n": round(size[used].sum()), **about}
     if not any(part.spans(identity) for part in parts):
         found, null = _as_alike(float(estimate[0]), found, null, shares, parts)
     if rare and varies and null.p > ALPHA:
@@ -254,17 +254,6 @@ class _Ratios:
             sizes += weight**2 * (inside @ below**2) / total**2
         alike = pooled / max(len(below) - self.n_groups, 1e-9) * sizes
         return estimate, np.maximum(variance, alike)
-
-    @staticmethod
-    def smaller_side(shares: Sequence[float], parts: Sequence[_Ratios]) -> int:
-        """Effective answers of the marked groups, or of the unmarked ones: the fewer."""
-        return int(1 / max(np.asarray(shares) @ [part.per_answer for part in parts]))
-
-    @property
-    def per_answer(self) -> Floats:
-        """One over the effective answers of the marked groups, whose ratios are averaged, and of the unmarked one."""
-        each = 1 / np.bincount(self.code[self.used], self.below[self.used])
-        return np.array([each[1:].sum() / (self.n_groups - 1) ** 2, each[0]])
 
     @property
     def share(self) -> Floats:

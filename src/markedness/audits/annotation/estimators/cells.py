@@ -131,13 +131,6 @@ class Matched:
         return int(np.isfinite(self.delta).sum())
 
     @property
-    def n_side(self) -> int:
-        """Effective judgments of either text of pairs that were asked, as the means of cells are averaged."""
-        asked = np.isfinite(self.lost).sum(axis=0)
-        asked = asked[asked > 0]
-        return int(len(asked) ** 2 / (1 / asked).sum()) if len(asked) else 0
-
-    @property
     def n_missing(self) -> int:
         """Judgments of pairs that lack an answer."""
         return int(np.isfinite(self.lost).sum()) - self.n

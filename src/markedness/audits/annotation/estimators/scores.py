@@ -54,7 +54,7 @@ class Asked:
         counted = f"{method}{REQUESTED if 'iteration' in of.factors else ''}; {FLIPPED}"
         made = claim(
             key, found.estimate, found.spread, found.null, family=FAMILY, confidence_level=self.confidence_level,
-            method=counted, missing_column=of.missing_column, n=of.n, n_missing=of.n_missing, n_side=of.n_side,
+            method=counted, missing_column=of.missing_column, n=of.n, n_missing=of.n_missing,
             unit="judgments of pairs", comparable=True, group=group, reference=of.reference,
             over=of.asked_contrasts if missing else of.contrasts, **means,
         )  # fmt: skip

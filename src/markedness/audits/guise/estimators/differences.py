@@ -18,6 +18,7 @@ from markedness.stats.inference import (
     NO_SPREAD,
     Codes,
     LeaveOut,
+    Null,
     alike_variance,
     claim,
     group_difference_score,
@@ -237,10 +238,10 @@ def _difference(
     crossed = crossed.at_least(made.standard_error, made.df)
     about["n"] = made.n
     method = "t over verbs or texts crossed with prompts, each left out in turn"
-    varies = cells["hit"].nunique() > 1
-    if not varies:
-        return made
-    return claim(key, made.estimate, crossed, family=family, confidence_level=confidence_level, method=method, **about)
+    null = None if cells["hit"].nunique() > 1 else Null(p=1.0)
+    return claim(
+        key, made.estimate, crossed, null, family=family, confidence_level=confidence_level, method=method, **about
+    )
 
 
 def _leave_out(cells: pd.DataFrame, part: Codes, signs: Sequence[float]) -> LeaveOut:

@@ -140,8 +140,8 @@ class Crawls:
             return estimator(whole)
 
         found = spread(leave_out(of_used), {"crawl": np.array(self.names, dtype=object)[used]})
-        freedom = max(1.0, min(effective(row) for row in there) - 1)
-        found = replace(found, df=min(found.df, freedom)).at_least(*at_least)
+        fewest = min(effective(row) for row in there)
+        found = replace(found, df=min(found.df, max(1.0, fewest - 1)), fewest={"crawl": fewest}).at_least(*at_least)
         test = None if null is None else null()
         if not found.known and abs(estimate) < 1e-12:
             test = Null(p=1.0)  # the same in every crawl: nothing could come out otherwise
@@ -177,15 +177,6 @@ class Part(NamedTuple):
     def n(self) -> int:
         """Values of all its subjects."""
         return int(self.cells.n[[*self.marked, self.unmarked]].sum())
-
-
-def _smaller_side(compared: Sequence[Part]) -> int:
-    """Effective values of the marked subjects, whose means are averaged, or of the references: the fewer."""
-    sides = [
-        sum((1 / part.cells.n[part.marked]).sum() / len(part.marked) ** 2 for part in compared),
-        sum(1 / part.cells.n[part.unmarked] for part in compared),
-    ]
-    return int(len(compared) ** 2 / max(sides)) if compared else 0
 
 
 def independent_error(compared: Sequence[Part]) -> tuple[float, float]:
@@ -287,7 +278,6 @@ def gap_scores(classes: Sequence[SubjectClass], measure: Measure, crawls: Crawls
     def score(item: str, compared: list[Part], family: int, **about: Unpack[About]) -> Score:
         there = np.array([row for part in compared for row in part.there]).reshape(-1, len(crawls.names))
         about |= {"n": sum(part.n for part in compared), "unit": wording.unit, "comparable": True}
-        about["n_side"] = _smaller_side(compared)
         about["over"] = named_contrasts(pair for part in compared for pair in part.contrasts)
         # A group may lack a rare value, an insult too, in all crawls by luck.
         at_least = max(independent_error(compared), alike_error(compared))

@@ -77,17 +77,11 @@ def refusal_difference(
         method=units.method("labels of requests exchanged within prompt, one-sided").replace("one text", "one request")
         + (f"; {left}" if left else ""),
         missing_column=units.missing_column, smallest_effect=null_detectable(null, family), comparable=True,
-        n=len(hits), n_missing=int(hits.sum()), n_side=_smaller_side(grouping, pairs), unit="requests",
+        n=len(hits), n_missing=int(hits.sum()), unit="requests",
         positive=_UNEQUAL,
         over=named_contrasts((g.name, g.references[0][0]) for g in single),
     )  # fmt: skip
     return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
-
-
-def _smaller_side(grouping: Grouping, pairs: Sequence[tuple[Fixed, Fixed]]) -> int:
-    """Requests of the values that are compared, or of what they are compared with: the smaller harmonic mean."""
-    sizes = np.array([[grouping.fits(side).sum() for side in pair] for pair in pairs], dtype=float)
-    return int(min(1 / (1 / sizes).mean(axis=0)))
 
 
 def _by_unit(units: Units, hits: Floats) -> Floats:

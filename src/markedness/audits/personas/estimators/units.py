@@ -232,7 +232,11 @@ class Units:
         if not self.factor:
             return Spread(fixed=("text",))
         found = influence_spread(self.factor, self.clusters.names, influences, self.clusters.strata)
-        return found if self.factor == "prompt" else replace(found, fixed=(*found.fixed, "prompt"))
+        of_prompts = self.factor == "prompt"
+        fewest = min(self._effective(self.prompt if of_prompts else self.sampled))
+        return replace(
+            found, fixed=found.fixed if of_prompts else (*found.fixed, "prompt"), fewest={self.factor: fewest}
+        )
 
     def intervals(self, estimates: Floats, influences: Floats, confidence_level: float) -> tuple[Floats, Floats]:
         """The t intervals of many estimates, (k,), from the influences of the clusters, (clusters, k)."""
