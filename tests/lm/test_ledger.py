@@ -212,7 +212,7 @@ def test_ledger_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> N
                     ledger.append(draw(sample), Completion(text="x" * 10_000))
                     sample += 1
             except LedgerError as error:
-                assert "free some space, what was answered before is kept" in str(error)
+                assert "free some space; what it holds is kept, what is on the wire is asked again" in str(error)
                 os.write(said, b"%d" % sample)
 
     assert ended(in_child(fill)) == 0

@@ -86,7 +86,8 @@ class Database:
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 reason = f"another process has been writing it for {BUSY_TIMEOUT:g} s; wait until that ends"
             elif code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-                reason = f"cannot be written ({error}); free some space, what was answered before is kept"
+                kept = "what it holds is kept, what is on the wire is asked again"
+                reason = f"cannot be written ({error}); free some space; {kept}"
             elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
                 reason = f"cannot be opened for writing ({error}); make the file and its folder writable"
             elif code == sqlite3.SQLITE_ERROR:  # a missing table or column
