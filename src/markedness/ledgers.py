@@ -93,7 +93,7 @@ def recall(model: LanguageModel, ledger: Ledger, complete: Callable[[], bool], s
     """Where the weights of a local model are not here: whether the ledger has all answers from one set of weights."""
     if model.served_by:
         return False
-    for who in list(ledger.served_by())[:WEIGHTS_TRIED]:
+    for who in [one for one in ledger.served_by() if model.may_be(one)][:WEIGHTS_TRIED]:
         model.served_by = who
         if complete():
             say(f"the weights are not here: all answers are taken from the ledger, as given by {who}")

@@ -19,6 +19,7 @@ import yaml
 from markedness import reads, strict_yaml, unwatched
 from markedness.audits import spec
 from markedness.files import write_file
+from markedness.lm.base import ModelError
 from markedness.lm.config import TransformersModel
 from markedness.lm.ledger import summary
 from markedness.lm.weights import LocalWeights
@@ -108,7 +109,11 @@ def _other_weights(params: Params, audit: str, model: str) -> str:
         used = summary(Store(params.root).ledger_path(audit, model, part))
         if not isinstance(config, TransformersModel) or used is None or not used.served_by:
             continue
-        if (who := LocalWeights(config, params.root).served_by) and who not in used.served_by:
+        try:
+            who = LocalWeights(config, params.root).served_by
+        except ModelError as error:  # those of another package
+            return f"{error}"
+        if who and who not in used.served_by:
             return (
                 f"{config.path} has other weights than answered, which DVC does not watch: first run 'dvc repro "
                 f"--force {stage}@{audit}-{model}'"

@@ -14,10 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from markedness.ledgers import recall
 from markedness.lm import gguf
-from markedness.lm.base import ModelError
+from markedness.lm.base import Draw, ModelError
 from markedness.lm.config import TransformersModel
+from markedness.lm.ledger import Ledger
 from markedness.lm.local import LocalModel
+from markedness.records import Completion, Prompt
 
 CONTENT = b"GGUF456789"
 
@@ -104,6 +107,29 @@ def test_folder_of_another_packages_weights_is_refused(package: str, tmp_path: P
     config = TransformersModel(backend="transformers", path="models/toy", gguf_package="other_weights")
     with pytest.raises(ModelError, match="move the folder away"):  # also where every answer is in the ledger
         _ = LocalModel(config, tmp_path, 0).served_by
+
+
+def test_answers_of_another_packages_weights_are_not_recalled_where_the_folder_is_away(tmp_path: Path) -> None:
+    folder = tmp_path / "models" / "toy"
+    folder.mkdir(parents=True)
+    (tmp_path / ".markedness").mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(CONTENT)
+    (folder / "source.json").write_text(json.dumps({"package": "weights_a", "version": "1.0"}))
+
+    def model(package: str) -> LocalModel:
+        return LocalModel(
+            TransformersModel(backend="transformers", path="models/toy", gguf_package=package), tmp_path, 0
+        )
+
+    who = model("weights_a").served_by
+    shutil.rmtree(folder)  # the remedy that the refusal of another package names
+    assert model("weights_a").served_by == model("weights_b").served_by == ""
+    assert model("weights-a").may_be(who) and not model("weights_b").may_be(who)
+    assert model("weights_b").may_be("weights:of a colleague")
+    with Ledger(tmp_path / "m.sqlite") as ledger:
+        ledger.append(Draw(Prompt("p", "g"), 0, {}, who), Completion(text="x"))
+        assert recall(model("weights_a"), ledger, lambda: True) and not recall(model("weights_b"), ledger, lambda: True)
 
 
 def test_conversion_that_breaks_leaves_nothing(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,6 +129,10 @@ class LanguageModel(Protocol):
         """The request for one draw, as plain data: model, messages or text, sampling; never a key."""
         ...
 
+    def may_be(self, who: str) -> bool:
+        """Whether answers of ``who`` may be taken for this model's while ``served_by`` is ""."""
+        return True
+
     def fetch(self, say: Callable[[str], None]) -> None:
         """Fetch the weights where ``served_by`` is "", so that it is known."""
         return

@@ -79,7 +79,7 @@ def source(folder: Path) -> tuple[str, str]:
 def other(package: str, folder: Path) -> str:
     """A sentence where the folder holds the weights of another package; "" where it does not, or does not say."""
     there = source(folder)[0]
-    if not there or _plain(there) == _plain(package):
+    if not there or is_same(there, package):
         return ""
     return (
         f"{folder.name} holds the weights of {there}, not of {package}; name another path, or move the folder away, "
@@ -87,9 +87,10 @@ def other(package: str, folder: Path) -> str:
     )
 
 
-def _plain(package: str) -> str:
-    """The name of a package as registries compare it."""
-    return re.sub(r"[-_.]+", "-", package).lower()
+def is_same(package: str, second: str) -> bool:
+    """Whether two names are of one package, as registries compare them."""
+    plain, other_one = (re.sub(r"[-_.]+", "-", name).lower() for name in (package, second))
+    return plain == other_one
 
 
 def convert(package: str, folder: Path, say: Callable[[str], None] = tell) -> None:

@@ -83,6 +83,22 @@ def weights(folder: Path, cache: Path) -> str:
     return found
 
 
+_PACKAGES = "packages"
+"""In the cache beside the folders: hash of weights -> the package that they were converted from."""
+
+
+def note_package(who: str, package: str, cache: Path) -> None:
+    """Remember in the cache of `weights` which package the weights ``who`` are of."""
+    remembered = _read(cache)
+    if package and remembered.get(_PACKAGES, {}).get(who) != package:
+        _write(cache, remembered | {_PACKAGES: remembered.get(_PACKAGES, {}) | {who: package}})
+
+
+def package_of(who: str, cache: Path) -> str:
+    """The package that these weights are of; "" where that is not known here."""
+    return str(_read(cache).get(_PACKAGES, {}).get(who, ""))
+
+
 def _digest(path: Path) -> str:
     """Hash of one file; of a configuration without what does not matter."""
     if path.suffix == ".json":

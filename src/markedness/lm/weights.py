@@ -79,10 +79,21 @@ class LocalWeights:
         if self.folder.is_dir():
             if self.config.gguf_package:
                 gguf.refuse_other(self.config.gguf_package, self.folder)
-            return served_by.weights(self.folder, self.root / ".markedness" / "weights.json")
+            who = served_by.weights(self.folder, self._cache)
+            served_by.note_package(who, gguf.source(self.folder)[0], self._cache)
+            return who
         if self.config.gguf_package:
             return ""
         return served_by.hub(self.config.path, self._commit) if self._commit else ""
+
+    def may_be(self, who: str) -> bool:
+        """Whether weights that are not here may be the model's: not where they are known to be of another package."""
+        package = self.config.gguf_package
+        return package is None or gguf.is_same(package, served_by.package_of(who, self._cache) or package)
+
+    @property
+    def _cache(self) -> Path:
+        return self.root / ".markedness" / "weights.json"
 
     def refuse_other_weights(self, who: str) -> None:
         """ModelError where the files are not those of ``who`` ("": not known), in whose name answers are kept."""
