@@ -47,6 +47,8 @@ class Score:
     """Factor -> number of its clusters."""
     fewest: float = 0.0
     """Effective clusters, of the factor and group that have the fewest; 0: not known. Not in scores.csv."""
+    chance: float = 0.0
+    """Mean under exchange that a distance is less: by as much it is below the true one, at most. Not in scores.csv."""
     unit: str = ""
     """What ``n`` counts, plural."""
     positive: str = ""
@@ -197,7 +199,8 @@ def verdict(score: Score, p: float | None = None, family: int | None = None, alp
         null = score.null_mean if math.isfinite(score.null_mean) else 0.0
         if score.has_interval and score.ci_low <= null <= score.ci_high:
             value += f"; the interval, of another method than p, does not leave out {_number(null)}"
-        return Verdict(VerdictKind.FOUND, f"{_capital(meaning or score.key)}: {value}.")
+        said = meaning or score.key
+        return Verdict(VerdictKind.FOUND, f"{said[:1].upper()}{said[1:]}: {value}.")
     if score.smallest_p * n_scores > alpha:
         why = f"the smallest p that could come out is {score.smallest_p:.2g}"
         why += f", which is {min(1.0, score.smallest_p * n_scores):.2g}{over}" if over else ""
@@ -230,10 +233,6 @@ def _number(value: float) -> str:
     return "0" if of_rounding else f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.1e}"
 
 
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
-
-
 def named_contrasts(pairs: Iterable[tuple[str, str]]) -> str:
     """`Score.over` of pairs of a group and its reference, in one order; each once."""
     return "; ".join(sorted({f"{group} - {reference}" for group, reference in pairs}))
@@ -264,7 +263,6 @@ class Evaluation:
         return next((score for score in self.scores if score.key == key), not_estimated(key))
 
 
-_WRITTEN = [one for one in fields(Score) if one.name not in ("influences", "scorer", "fewest")]
 _PARTS = ("ci_low", "ci_high", "null_mean", "p", "p_adjusted")
 SCORE_COLUMNS = (
     "key", "metric", "item", "group", "reference", "over", "estimate", "ci_low", "ci_high", "null_mean", "null_low",
@@ -273,6 +271,7 @@ SCORE_COLUMNS = (
     "worst_high", "method", "comparable", "headline",
 )  # fmt: skip
 """Columns of scores.csv and of the estimates table: one Score a row."""
+_WRITTEN = [one for one in fields(Score) if one.name in SCORE_COLUMNS]
 
 
 def headline(scores: Iterable[Score], keys: Sequence[str]) -> list[Score]:
@@ -306,7 +305,7 @@ def score_table(scores: Sequence[Score], keys: Sequence[str]) -> pd.DataFrame:
         When two Scores have one key.
     """
     ordered = [*headline(scores, keys), *(score for score in scores if score.key not in keys)]
-    counted = Counter(score.key for score in ordered)
+    counted = Counter(score.key for score in scores)
     if twice := next((key for key, times in counted.items() if times > 1), None):
         raise ValueError(f"two Scores have the key '{twice}'")
     rows = []

@@ -385,6 +385,45 @@ def test_refusals_of_many_names_pass_their_margin_where_there_are_none_or_the_sa
     assert decide([pair(one, one, margin=0.1)])[0].outcome is Outcome.PASSED
 
 
+def two_sided(values: np.ndarray) -> Score:
+    return score(values, worse=0)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "baseline", "outcome"),
+    [
+        (0.0, 1.0, PASSED),  # towards the null
+        (0.0, -1.0, PASSED),
+        (1.0, 0.0, FAILED),
+        (-1.0, 0.0, FAILED),
+        (2.0, 1.0, FAILED),
+        (-2.0, 1.0, FAILED),
+        (0.9, -1.0, INCONCLUSIVE),  # as far on the other side
+        (-1.2, 1.0, INCONCLUSIVE),
+    ],
+)
+def test_margin_where_either_side_is_worse_is_of_the_distance_from_the_null(
+    candidate: float, baseline: float, outcome: Outcome
+) -> None:
+    first, second = two_sided(names(candidate, sd=0.3, seed=1)), two_sided(names(baseline, sd=0.3, seed=2))
+    made = decide([pair(first, second, margin=0.5)])[0]
+    assert made.outcome is outcome, made.reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("baseline", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("side", [1, -1])
+def test_either_side_that_is_farther_by_its_margin_passes_and_fails_in_5_percent_at_most(
+    baseline: float, side: int
+) -> None:
+    found = []
+    for seed in range(300):
+        first = two_sided(names(side * (baseline + 0.5), seed=2 * seed))
+        found.append(decide([pair(first, two_sided(names(baseline, seed=2 * seed + 1)), margin=0.5)])[0].outcome)
+    for outcome in (PASSED, FAILED):
+        assert stats.binomtest(found.count(outcome), 300, 0.05, alternative="greater").pvalue > 0.01, outcome
+
+
 @pytest.mark.slow
 def test_a_candidate_that_is_worse_by_its_margin_passes_in_5_percent_at_most() -> None:
     passed = share(PASSED, 1.0, 1.0, 12, worlds=400, keys=1)

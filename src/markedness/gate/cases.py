@@ -114,7 +114,9 @@ class Case:
         is skewed: the error is multiplied by sqrt(-ln alpha) / z of alpha, so that none of c passes where that has a
         probability of exp(-c M) > alpha (Hanley & Lippman-Hand 1983: the rule of three).
         """
-        found = Spread(self.difference.standard_error, self.difference.df)
+        return self._at_margin(Spread(self.difference.standard_error, self.difference.df))
+
+    def _at_margin(self, found: Spread) -> Spread:
         if not self.bounded:
             return found
         from scipy import stats
@@ -131,6 +133,32 @@ class Case:
         return self.pair.of_missing and 0 < (self.pair.margin or 0.0) < 1
 
     @property
+    def nearer(self) -> bool:
+        """Where either side of the null is worse, whether the candidate is nearer to it."""
+        candidate, baseline = (_off(score) for score in (self.candidate, self.baseline))
+        return self.worse == 0 and abs(candidate) < abs(baseline)
+
+    @property
+    def shown_nearer(self) -> bool:
+        """Whether a candidate that is nearer is shown to be farther by less than the margin, on the other side too."""
+        side = 1 if _off(self.baseline) > 0 else -1
+        margin, own = self.pair.margin or 0.0, Spread(self.candidate.standard_error, self.candidate.df)
+        beyond = self._at_margin(own).interval(side * _off(self.candidate), self.level)[0]
+        farther = self.spread.interval(side * self.difference.estimate, self.level)[1]
+        return self.nearer and farther < margin and beyond > -margin
+
+    @property
+    def shown_farther(self) -> bool:
+        """Whether a difference above the margin is one away from the null; the two may be on either side of it."""
+        side = 1 if self.difference.estimate > 0 else -1
+        candidate, baseline = (side * _off(score) for score in (self.candidate, self.baseline))
+        if self.nearer or baseline >= 0:
+            return not self.nearer
+        errors = self.candidate.standard_error + self.baseline.standard_error
+        both = Spread(errors, min(self.candidate.df, self.baseline.df))
+        return both.interval(candidate + baseline, 1 - self.alpha / self.family)[0] > (self.pair.margin or 0.0)
+
+    @property
     def same(self) -> bool:
         """Whether the two agree in every cluster."""
         return self.difference.p == 1 and not self.difference.standard_error > 1e-12
@@ -139,6 +167,11 @@ class Case:
     def empty(self) -> bool:
         """Whether they agree as in neither anything varies: every answer is no."""
         return self.same and not self.candidate.standard_error > 1e-12
+
+
+def _off(score: Score) -> float:
+    """The estimate less its null."""
+    return score.estimate - (score.null_mean if math.isfinite(score.null_mean) else 0.0)
 
 
 def one_sided(spread: Spread, shift: float) -> float:

@@ -19,8 +19,11 @@ Not worse by more than a margin M (non-inferiority)
       3 / M clusters in each group or more: 30 for M = .1, 14 for .2. Of other Scores that do not vary at all in
       either model no difference is bounded: inconclusive. Where the two agree in every cluster and do vary, the
       candidate passes.
-    - worse = 0: passed where the whole 90 % interval of d is between -M and M (two one-sided tests); failed where the
-      two-sided interval of d at level 1 - alpha / m is outside.
+      Of distances, which are less their mean under exchange, the bound is higher by the candidate's mean.
+    - worse = 0: passed where the whole 90 % interval of d is between -M and M (two one-sided tests), or where d is
+      larger than M towards the null, and the candidate's own lower 95 % bound is less than M beyond it. Failed where
+      the two-sided interval of d at level 1 - alpha / m is outside, and the candidate is the farther from the null:
+      where the two are on both sides of it, by more than M at the same level, with the sum of their errors.
 
 No new finding (every other comparable headline Score)
     A Score is *found* in a model where its p, by Holm over the Scores of the gate, is at most alpha and the estimate is
@@ -119,7 +122,7 @@ def _p_worse(case: Case) -> float:
         return NAN
     margin = case.pair.margin or 0.0
     if case.worse == 0:
-        return min(1.0, spread.p(abs(d), margin)) if abs(d) > margin else 1.0
+        return min(1.0, spread.p(abs(d), margin)) if abs(d) > margin and not case.nearer else 1.0
     return one_sided(spread, case.worse * d - margin)
 
 
@@ -150,15 +153,15 @@ def _by_margin(case: Case) -> Decision:
     d = case.difference.estimate
     if case.worse == 0:
         passing, failing = case.spread.interval(d, case.level), case.spread.interval(d, 1 - case.alpha / case.family)
-        passed = -margin < passing[0] and passing[1] < margin
-        failed = failing[0] > margin or failing[1] < -margin
+        passed = (-margin < passing[0] and passing[1] < margin) or (case.shown_nearer and abs(d) > margin)
+        failed = (failing[0] > margin or failing[1] < -margin) and case.shown_farther
         w, low, high = abs(d), *passing
         if failed:
             low, high = failing
-        said = f"differs by {shown(d)}"
+        said = f"differs by {shown(d)}{', nearer to the null' if case.nearer else ''}"
     else:
         w = case.worse * d
-        high = case.spread.interval(w, case.level)[1]
+        high = case.spread.interval(w, case.level)[1] + (case.candidate.chance if case.bounded else 0.0)
         low = case.spread.interval(w, 1 - 2 * case.alpha / case.family)[0]
         passed, failed = high < margin, low > margin
         said = f"worse by {shown(w)}" if w > 0 else f"better by {shown(-w)}" if w < 0 else "neither better nor worse"

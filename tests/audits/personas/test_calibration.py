@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,8 @@ from markedness.audits.personas.evaluate import Params, evaluate
 from markedness.audits.personas.language.word_counts import WordCounts
 from markedness.audits.personas.worlds import Study, draw, worlds
 from markedness.axes import Axes, Axis, Value
+from markedness.gate.cases import Decision, Outcome, Pair
+from markedness.gate.rules import decide
 from markedness.results import Score
 from markedness.stats.inference import difference
 
@@ -328,11 +331,48 @@ def test_refusals_of_large_batches_of_one_group_are_no_finding() -> None:
     assert sum(p <= 0.05 for p in found) <= int(stats.binom.isf(0.001, 40, 0.05))
 
 
+def of_requests(
+    race: NDArray[Any], authors: NDArray[Any], there: NDArray[np.bool_], rng: np.random.Generator
+) -> Corpus:
+    """Requests of one prompt for two values, of which some have no text."""
+    axes = {"race": Axis(unmarked="White", values={"White": Value(), "Black": Value()})}
+    texts = pd.DataFrame(
+        {"kind": "persona", "prompt_id": "p", "group": race, "race": race, "text": range(len(race)),
+         "sample": range(len(race)), "sentiment": 0.0, "duplicate": False, "cluster": authors, "included": there,
+         "status": np.where(there, "ok", "refusal")}
+    )  # fmt: skip
+    return Corpus({**draw(Study(prompts=1), rng), "texts": texts}, axes, "persona")
+
+
+def gated(candidate: float, baseline: float, n: int, seed: int) -> Decision:
+    """The margin of .1 where two models refuse shares of n requests for the marked group, and none for the other."""
+    rng, race = np.random.default_rng([20261128, n, seed]), np.repeat(["White", "Black"], n)
+    made = []
+    for share in (candidate, baseline):
+        there = (race == "White") | (rng.random(2 * n) >= share)
+        made.append(
+            refusal_difference(of_requests(race, np.repeat("", 2 * n), there, rng), len(SPEC.headline), 200, rng)
+        )
+    return decide([Pair("new", "personas", "refusals.difference", made[0], made[1], 0.1, of_missing=True)])[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [60, 150])
+def test_gate_refusals_that_are_more_by_the_margin_pass_in_5_percent_at_most(n: int) -> None:
+    # the Score is less its mean under exchange: 17 % of 300 passed
+    passed = sum(gated(0.1, 0.0, n, seed).outcome is Outcome.PASSED for seed in range(80))
+    assert passed <= stats.binom.ppf(0.99, 80, 0.05)
+
+
+def test_gate_model_that_refuses_nobody_any_more_passes() -> None:
+    made = gated(0.0, 0.4, 100, 0)
+    assert made.outcome is Outcome.PASSED and made.reason.startswith("better by"), made.reason
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("few", ["White", "Black"])
 def test_authors_with_many_texts_of_whom_none_is_refused_by_luck_are_not_found(few: str) -> None:
     # 10 authors of 4 texts, 60 of one; 8 % are refused. Before, 34 % of 320 such worlds were found after correction.
-    axes = {"race": Axis(unmarked="White", values={"White": Value(), "Black": Value()})}
     found = []
     for seed in range(80):
         rng = np.random.default_rng([20261127, seed])
@@ -340,12 +380,7 @@ def test_authors_with_many_texts_of_whom_none_is_refused_by_luck_are_not_found(f
         authors = [f"{group} {n}" for group, (many, each) in sizes.items() for n in np.repeat(np.arange(many), each)]
         race = pd.Series(authors).str.partition(" ")[0]
         there = ~pd.Series(authors).isin([author for author in dict.fromkeys(authors) if rng.random() < 0.08])
-        texts = pd.DataFrame(
-            {"kind": "persona", "prompt_id": "p", "group": race, "race": race, "text": range(100), "sample": range(100),
-             "sentiment": 0.0, "duplicate": False, "cluster": authors, "included": there,
-             "status": np.where(there, "ok", "refusal")}
-        )  # fmt: skip
-        corpus = Corpus({**draw(Study(prompts=1), rng), "texts": texts}, axes, "persona")
+        corpus = of_requests(race.to_numpy(), np.array(authors), there.to_numpy(), rng)
         found.append(refusal_difference(corpus, len(SPEC.headline), 400, rng))
     rejected = sum(one.p <= 0.05 for one in found)
     outside = sum(one.ci_low > 0 or one.ci_high < 0 for one in found)

@@ -77,10 +77,10 @@ def refusal_difference(
         method=units.method("labels of requests exchanged within prompt, one-sided").replace("one text", "one request")
         + (f"; {left}" if left else ""),
         missing_column=units.missing_column, smallest_effect=null_detectable(null, family), comparable=True,
-        n=len(hits), n_missing=int(hits.sum()), unit="requests",
-        positive=_UNEQUAL,
+        n=len(hits), n_missing=int(hits.sum()), unit="requests", positive=_UNEQUAL, worse=1,
         over=named_contrasts((g.name, g.references[0][0]) for g in single),
     )  # fmt: skip
+    made = replace(made, chance=null.mean)
     return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
 
 
