@@ -322,6 +322,7 @@ ELSEWHERE = {
     "lm/config.py:_names_a_credential": "params.yaml",
     "lm/gguf.py:_PART": "files of installed packages",
     "lm/gguf.py:_distributions": "metadata of installed packages",
+    "lm/gguf.py:is_same": "names of packages, in params and beside converted weights",
     "lm/scoring.py:Scorer._fit": "runs of characters that are no space; each is one match",
     "lm/scoring.py:Scorer._words": "runs of characters that are no space; each is one match",
     "audits/personas/figures.py:_lexicon": "names of lexicons",
