@@ -393,6 +393,7 @@ def two_sided(values: np.ndarray) -> Score:
     ("candidate", "baseline", "outcome"),
     [
         (0.0, 1.0, PASSED),  # towards the null
+        (0.6, 1.0, PASSED),  # by less than the margin, too
         (0.0, -1.0, PASSED),
         (1.0, 0.0, FAILED),
         (-1.0, 0.0, FAILED),

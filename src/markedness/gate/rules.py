@@ -20,10 +20,11 @@ Not worse by more than a margin M (non-inferiority)
       either model no difference is bounded: inconclusive. Where the two agree in every cluster and do vary, the
       candidate passes.
       Of distances, which are less their mean under exchange, the bound is higher by the candidate's mean.
-    - worse = 0: passed where the whole 90 % interval of d is between -M and M (two one-sided tests), or where d is
-      larger than M towards the null, and the candidate's own lower 95 % bound is less than M beyond it. Failed where
-      the two-sided interval of d at level 1 - alpha / m is outside, and the candidate is the farther from the null:
-      where the two are on both sides of it, by more than M at the same level, with the sum of their errors.
+    - worse = 0: passed where the whole 90 % interval of d is between -M and M (two one-sided tests), or where the
+      candidate is nearer to the null, the bound of d away from it is below M, and the candidate's own one-sided 95 %
+      bound is less than M beyond it. Failed where the two-sided interval of d at level 1 - alpha / m is outside, and
+      the candidate is the farther from the null: where the two are on both sides of it, by more than M at the same
+      level, with the sum of their errors.
 
 No new finding (every other comparable headline Score)
     A Score is *found* in a model where its p, by Holm over the Scores of the gate, is at most alpha and the estimate is
@@ -153,7 +154,7 @@ def _by_margin(case: Case) -> Decision:
     d = case.difference.estimate
     if case.worse == 0:
         passing, failing = case.spread.interval(d, case.level), case.spread.interval(d, 1 - case.alpha / case.family)
-        passed = (-margin < passing[0] and passing[1] < margin) or (case.shown_nearer and abs(d) > margin)
+        passed = (-margin < passing[0] and passing[1] < margin) or case.shown_nearer
         failed = (failing[0] > margin or failing[1] < -margin) and case.shown_farther
         w, low, high = abs(d), *passing
         if failed:
