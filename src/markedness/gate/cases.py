@@ -149,11 +149,11 @@ class Case:
 
     @property
     def shown_farther(self) -> bool:
-        """Whether a difference above the margin is one away from the null; the two may be on either side of it."""
+        """Whether a difference above the margin is one away from the null, whichever side the baseline truly is on."""
         side = 1 if self.difference.estimate > 0 else -1
         candidate, baseline = (side * _off(score) for score in (self.candidate, self.baseline))
-        if self.nearer or baseline >= 0:
-            return not self.nearer
+        if self.nearer:
+            return False
         errors = self.candidate.standard_error + self.baseline.standard_error
         both = Spread(errors, min(self.candidate.df, self.baseline.df))
         return both.interval(candidate + baseline, 1 - self.alpha / self.family)[0] > (self.pair.margin or 0.0)

@@ -23,8 +23,8 @@ Not worse by more than a margin M (non-inferiority)
     - worse = 0: passed where the whole 90 % interval of d is between -M and M (two one-sided tests), or where the
       candidate is nearer to the null, the bound of d away from it is below M, and the candidate's own one-sided 95 %
       bound is less than M beyond it. Failed where the two-sided interval of d at level 1 - alpha / m is outside, and
-      the candidate is the farther from the null: where the two are on both sides of it, by more than M at the same
-      level, with the sum of their errors.
+      the candidate is the farther from the null, with the baseline on its other side, too: the lower bound of the sum
+      of both, at the same level and with the sum of their errors, is above M.
 
 No new finding (every other comparable headline Score)
     A Score is *found* in a model where its p, by Holm over the Scores of the gate, is at most alpha and the estimate is
