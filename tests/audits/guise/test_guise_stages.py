@@ -702,6 +702,9 @@ def test_complete_corpus_of_log_probs_that_are_no_numbers_says_so() -> None:
     some = rows.assign(log_prob=rows["log_prob"].mask(rows["verb"].eq("go"), "-1,5"))
     with pytest.raises(AuditError, match="log_prob: '-1,5' is no number"):
         generate.complete_corpus(some, STIMULI, generate.Params())
+    for coverage, said in (("20%", "coverage: '20%' is no number"), (20, "coverage: 20 is no share")):
+        with pytest.raises(AuditError, match=said):  # scores that cover too little counted
+            generate.complete_corpus(rows.assign(coverage=coverage), STIMULI, generate.Params())
     empty = rows.assign(log_prob=rows["log_prob"].mask(rows["verb"].eq("go"), ""))
     assert generate.complete_corpus(empty, STIMULI, generate.Params())["log_prob"].isna().sum() == 8
 

@@ -192,7 +192,9 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
             "give the corpus a column task, or map prompt_id in values"
         )
     rows["kind"] = rows["task"].map({name: task.kind for name, task in tasks.items()})
-    rows["log_prob"] = _numbers(rows["log_prob"])
+    for name in ("log_prob", "coverage", "candidate_tokens"):
+        if name in rows:
+            rows[name] = _numbers(rows[name])
     rows["candidate"] = rows["candidate"].astype("string").str.strip()
     _check_words(rows, tasks)
     guise = rows[params.axis_name] if params.axis_name in rows else pd.Series(pd.NA, index=rows.index)
@@ -215,15 +217,17 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
 
 
 def _numbers(cells: pd.Series) -> pd.Series:
-    """Stored ln probabilities; AuditError for a cell that is neither a number nor empty."""
+    """Stored numbers; AuditError for a cell that is neither a number nor empty, or a share above 1."""
     numbers = pd.to_numeric(cells, errors="coerce")
     text = cells.astype("string").fillna("").str.strip()
     strange = text[numbers.isna() & ~text.str.casefold().isin(MISSING)]
     if len(strange):
         raise AuditError(
-            f"log_prob: '{strange.iloc[0]:.40}' is no number; write '.' before the decimals, and leave the cell of a "
-            "missing score empty"
+            f"{cells.name}: '{strange.iloc[0]:.40}' is no number; write '.' before the decimals, and leave the cell of "
+            "a missing score empty"
         )
+    if cells.name == "coverage" and numbers.max() > 1 + 1e-6:
+        raise AuditError(f"coverage: {numbers.max():g} is no share; write it between 0 and 1, not in percent")
     return numbers
 
 
