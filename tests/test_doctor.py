@@ -17,7 +17,6 @@ from markedness import doctor
 from markedness import params as params_file
 from markedness.cli import app
 from markedness.lm import gguf
-from markedness.lm.gguf import Weights
 from markedness.params import ParamsError
 
 KEY = "sk-planted-0123456789"
@@ -155,7 +154,7 @@ def test_doctor_says_which_package_converted_weights_are_of(tmp_path: Path, monk
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
     (folder / "source.json").write_text('{"package": "weights_a", "version": "1.0"}')
-    installed = Weights("weights_a", "2.0", "a.gguf", (), None)
+    installed = gguf.Weights("weights_a", "2.0", "a.gguf", (), None)
     monkeypatch.setattr(gguf, "find", {"weights_a": installed}.get)
     names = {"a": "weights_a", "b": "weights_b"}
     models = {key: {"backend": "transformers", "path": "models/toy", "gguf_package": n} for key, n in names.items()}

@@ -112,7 +112,7 @@ def _other_weights(params: Params, audit: str, model: str) -> str:
         try:
             who = LocalWeights(config, params.root).served_by
         except ModelError as error:  # those of another package
-            return f"{error}"
+            return str(error)
         if who and who not in used.served_by:
             return (
                 f"{config.path} has other weights than answered, which DVC does not watch: first run 'dvc repro "

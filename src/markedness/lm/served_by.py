@@ -88,9 +88,11 @@ _PACKAGES = "packages"
 
 
 def note_package(who: str, package: str, cache: Path) -> None:
-    """Remember in the cache of `weights` which package the weights ``who`` are of."""
+    """Remember in the cache of `weights` which package the weights ``who`` are of; nothing where that is ""."""
+    if not package:
+        return
     remembered = _read(cache)
-    if package and remembered.get(_PACKAGES, {}).get(who) != package:
+    if remembered.get(_PACKAGES, {}).get(who) != package:
         _write(cache, remembered | {_PACKAGES: remembered.get(_PACKAGES, {}) | {who: package}})
 
 
