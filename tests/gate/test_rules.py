@@ -139,6 +139,7 @@ def test_difference_without_an_interval_is_inconclusive() -> None:
         (-1.0, 0.0, 0, FAILED),
         (-1.0, 1.0, 0, FAILED),         # the opposite of what was found is new
         (-1.0, -1.0, 0, PASSED),
+        (-0.9, 1.0, 0, FAILED),
         (1.0, 2.0, 0, PASSED),          # nearer to the null than it was
     ],
 )  # fmt: skip
@@ -399,11 +400,13 @@ def two_sided(values: np.ndarray) -> Score:
         (-1.0, 0.0, FAILED),
         (2.0, 1.0, FAILED),
         (-2.0, 1.0, FAILED),
-        (0.9, -1.0, INCONCLUSIVE),  # as far on the other side
-        (-1.2, 1.0, INCONCLUSIVE),
+        (0.9, -1.0, FAILED),  # on the other side, by more than the margin
+        (0.2, -1.0, PASSED),  # by less
+        (-0.5, 1.0, INCONCLUSIVE),
+        (1.5, 1.0, INCONCLUSIVE),
     ],
 )
-def test_margin_where_either_side_is_worse_is_of_the_distance_from_the_null(
+def test_margin_where_either_side_is_worse_holds_on_each_side_of_the_null(
     candidate: float, baseline: float, outcome: Outcome
 ) -> None:
     first, second = two_sided(names(candidate, sd=0.3, seed=1)), two_sided(names(baseline, sd=0.3, seed=2))
@@ -412,17 +415,66 @@ def test_margin_where_either_side_is_worse_is_of_the_distance_from_the_null(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("baseline", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("side", [1, -1])
-def test_either_side_that_is_farther_by_its_margin_passes_and_fails_in_5_percent_at_most(
-    baseline: float, side: int
+@pytest.mark.parametrize("candidate", [0.5, -0.5])
+@pytest.mark.parametrize("baseline", [0.0, 0.1, -0.1, 0.3, -0.3])
+def test_either_side_that_is_worse_by_its_margin_passes_and_fails_in_5_percent_at_most(
+    baseline: float, candidate: float
 ) -> None:
-    found = []
+    truth, found = candidate + (baseline if baseline * candidate > 0 else 0.0), []
     for seed in range(300):
-        first = two_sided(names(side * (baseline + 0.5), seed=2 * seed))
-        found.append(decide([pair(first, two_sided(names(baseline, seed=2 * seed + 1)), margin=0.5)])[0].outcome)
+        rng = np.random.default_rng([seed, 20])
+        level = rng.normal(size=20)  # what a name has in both models
+        first, second = (two_sided(level + rng.normal(mean, 1, 20)) for mean in (truth, baseline))
+        found.append(one(pair(first, second, margin=0.5)).outcome)
     for outcome in (PASSED, FAILED):
         assert stats.binomtest(found.count(outcome), 300, 0.05, alternative="greater").pvalue > 0.01, outcome
+
+
+def of_names(seed: int, n: int, baseline: float, candidate: float, alike: float) -> Decision:
+    """A margin of .1 of refusals by name, of which either side is worse: .3 of the n unmarked names, more of as many.
+
+    Whether a name is refused hangs on its own tolerance, which has this correlation in the two models.
+    """
+    rng, answers = np.random.default_rng([seed, n]), np.full(2 * n, 10)
+    groups = np.repeat(["marked", "unmarked"], n)
+    tolerance = rng.normal(size=2 * n)
+    other = alike * tolerance + math.sqrt(1 - alike**2) * rng.normal(size=2 * n)
+
+    def refused(drawn: np.ndarray, more: float) -> Score:
+        hits = 10 * (stats.norm.cdf(drawn) < np.where(groups == "marked", 0.3 + more, 0.3))
+        return group_difference_score(
+            "refusals.difference", hits, answers, groups, ["marked"], "unmarked", rng, cluster="name", rare=True
+        )
+
+    return one(replace(pair(refused(other, candidate), refused(tolerance, baseline), 0.1), of_missing=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alike", [1.0, 0.0])
+@pytest.mark.parametrize(
+    ("baseline", "candidate"), [(0.0, 0.1), (0.0, -0.1), (0.1, 0.2), (-0.1, 0.1), (-0.05, 0.1), (0.1, -0.1)]
+)
+def test_refusals_of_either_side_that_are_more_by_the_margin_pass_and_fail_in_5_percent_at_most(
+    baseline: float, candidate: float, alike: float
+) -> None:
+    """Where both models refuse names alike 17 % failed of which the baseline was on the other side, 10 % passed."""
+    found = [of_names(seed, 120, baseline, candidate, alike).outcome for seed in range(300)]
+    for outcome in (PASSED, FAILED):
+        assert stats.binomtest(found.count(outcome), 300, 0.05, alternative="greater").pvalue > 0.01, outcome
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alike", [1.0, 0.0])
+@pytest.mark.parametrize("baseline", [0.0, 0.1, -0.1])
+def test_refusals_of_either_side_that_are_more_by_twice_the_margin_fail_at_the_names_that_the_gate_names(
+    baseline: float, alike: float
+) -> None:
+    """Of 300 worlds with a fair baseline 52 failed at the names that were named, as one error was not counted."""
+    candidate = max(baseline, 0.0) + 0.2
+    pilots = [of_names(seed, 100, baseline, candidate, alike).clusters_needed for seed in range(20)]
+    needed = np.median([int(said.split()[1]) for said in pilots if said])
+    found = [of_names(seed, math.ceil(needed / 2), baseline, candidate, alike).outcome for seed in range(60)]
+    assert found.count(FAILED) >= 0.8 * 60
 
 
 @pytest.mark.slow

@@ -9,6 +9,9 @@ from enum import StrEnum
 from markedness.results import NAN, Score
 from markedness.stats.inference import Spread
 
+Range = tuple[float, float]
+"""From and to."""
+
 
 class Outcome(StrEnum):
     """What the gate says of a Score, of a model and of all."""
@@ -52,9 +55,9 @@ class Decision:
     standard_error: float = NAN
     df: float = NAN
     low: float = NAN
-    """Of w: the bound that a fail rests on; of d where worse = 0."""
+    """Of w: the bound that a fail rests on."""
     high: float = NAN
-    """Of w: the bound that a pass rests on; of d where worse = 0."""
+    """Of w: the bound that a pass rests on."""
     p: float = NAN
     """That the candidate is worse: of w > margin, or of w > 0."""
     p_adjusted: float = NAN
@@ -69,6 +72,33 @@ class Decision:
     def said(self) -> str:
         """The reason, and what a reader must see beside it."""
         return f"{self.reason.rstrip('.')}. {self.caveat}" if self.caveat else self.reason
+
+
+@dataclass(frozen=True)
+class Way:
+    """By how much the candidate is worse: its distance from the null and the baseline's, each with a sign, added."""
+
+    candidate: int
+    baseline: int
+    spread: Spread
+
+    def least(self, candidate: Range, baseline: Range) -> float:
+        """Over all of the two ranges."""
+        return min(self.candidate * one for one in candidate) + min(self.baseline * one for one in baseline)
+
+    def low(self, candidate: Range, baseline: Range, alpha: float) -> float:
+        """Lower one-sided bound of the least; without an error there is none."""
+        least = self.least(candidate, baseline)
+        return self.spread.interval(least, 1 - 2 * alpha)[0] if self.spread.known else -math.inf
+
+    def high(self, candidate: Range, baseline: Range, alpha: float) -> float:
+        """Upper one-sided bound of the most; without an error there is none."""
+        most = max(self.candidate * one for one in candidate) + max(self.baseline * one for one in baseline)
+        return self.spread.interval(most, 1 - 2 * alpha)[1] if self.spread.known else math.inf
+
+    def p(self, candidate: Range, baseline: Range, margin: float) -> float:
+        """One-sided p-value of the claim that the least is above a margin; 1 without an error."""
+        return one_sided(self.spread, self.least(candidate, baseline) - margin) if self.spread.known else 1.0
 
 
 @dataclass(frozen=True)
@@ -94,11 +124,6 @@ class Case:
     p_baseline: float = NAN
 
     @property
-    def level(self) -> float:
-        """Of the two-sided interval whose upper bound is compared with a margin."""
-        return 1 - 2 * self.alpha
-
-    @property
     def worse(self) -> int:
         """Which direction is for the worse; see `Score.worse`."""
         return self.candidate.worse
@@ -114,9 +139,10 @@ class Case:
         is skewed: the error is multiplied by sqrt(-ln alpha) / z of alpha, so that none of c passes where that has a
         probability of exp(-c M) > alpha (Hanley & Lippman-Hand 1983: the rule of three).
         """
-        return self._at_margin(Spread(self.difference.standard_error, self.difference.df))
+        return self._at_margin(self.difference)
 
-    def _at_margin(self, found: Spread) -> Spread:
+    def _at_margin(self, sampled: Score) -> Spread:
+        found = Spread(sampled.standard_error, sampled.df)
         if not self.bounded:
             return found
         from scipy import stats
@@ -133,30 +159,40 @@ class Case:
         return self.pair.of_missing and 0 < (self.pair.margin or 0.0) < 1
 
     @property
-    def nearer(self) -> bool:
-        """Where either side of the null is worse, whether the candidate is nearer to it."""
-        candidate, baseline = (_off(score) for score in (self.candidate, self.baseline))
-        return self.worse == 0 and abs(candidate) < abs(baseline)
+    def ways(self) -> list[list[Way]]:
+        """For each side that is worse the ways in which w may be written, of which w is the least; w is the largest.
+
+        Where one side is worse, w = worse x d. Where either is, w of the estimates c and b, each less its null, is
+        c - max(b, 0) above it and -c - max(-b, 0) below.
+        """
+        if self.worse:
+            return [[Way(self.worse, -self.worse, self.spread)]]
+        own = self._at_margin(self.candidate)
+        return [[Way(side, -side, self.spread), Way(side, 0, own)] for side in (1, -1)]
 
     @property
-    def shown_nearer(self) -> bool:
-        """Whether a candidate that is nearer is shown to be farther by less than the margin, on the other side too."""
-        side = 1 if _off(self.baseline) > 0 else -1
-        margin, own = self.pair.margin or 0.0, Spread(self.candidate.standard_error, self.candidate.df)
-        beyond = self._at_margin(own).interval(side * _off(self.candidate), self.level)[0]
-        farther = self.spread.interval(side * self.difference.estimate, self.level)[1]
-        return self.nearer and farther < margin and beyond > -margin
+    def at(self) -> tuple[Range, Range]:
+        """The candidate's and the baseline's estimate less its null, each from and to."""
+        candidate, baseline = (off(score, score.estimate) for score in (self.candidate, self.baseline))
+        return (candidate, candidate), (baseline, baseline)
 
-    @property
-    def shown_farther(self) -> bool:
-        """Whether a difference above the margin is one away from the null, whichever side the baseline truly is on."""
-        side = 1 if self.difference.estimate > 0 else -1
-        candidate, baseline = (side * _off(score) for score in (self.candidate, self.baseline))
-        if self.nearer:
-            return False
-        errors = self.candidate.standard_error + self.baseline.standard_error
-        both = Spread(errors, min(self.candidate.df, self.baseline.df))
-        return both.interval(candidate + baseline, 1 - self.alpha / self.family)[0] > (self.pair.margin or 0.0)
+    def bounds(self, candidate: Range, baseline: Range) -> tuple[float, float]:
+        """Lower and upper bound of w wherever the two lie within these ranges.
+
+        A fail rests on the lower: for one of the sides all ways are above the margin. A pass rests on the upper: for
+        each side one way is below, of two at half the level each, as either would do; of a baseline that does not vary
+        the two have the same error.
+        """
+        ways = self.ways
+        either = 1 if self.worse or not self.baseline.standard_error > 1e-12 else 2
+        low = max(min(way.low(candidate, baseline, self.alpha / self.family / len(ways)) for way in of) for of in ways)
+        high = max(min(way.high(candidate, baseline, self.alpha / either) for way in of) for of in ways)
+        return low, high + (self.candidate.chance if self.bounded else 0.0)
+
+    def p_beyond(self, margin: float) -> float:
+        """p-value of the claim that w is above a margin."""
+        ways = self.ways
+        return min(1.0, len(ways) * min(max(way.p(*self.at, margin) for way in of) for of in ways))
 
     @property
     def same(self) -> bool:
@@ -169,9 +205,9 @@ class Case:
         return self.same and not self.candidate.standard_error > 1e-12
 
 
-def _off(score: Score) -> float:
-    """The estimate less its null."""
-    return score.estimate - (score.null_mean if math.isfinite(score.null_mean) else 0.0)
+def off(score: Score, value: float) -> float:
+    """A value of the Score less its null."""
+    return value - (score.null_mean if math.isfinite(score.null_mean) else 0.0)
 
 
 def one_sided(spread: Spread, shift: float) -> float:

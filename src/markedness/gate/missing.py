@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-from markedness.gate.cases import Case, Decision, Outcome, one_sided, shown
+from markedness.gate.cases import Case, Decision, Outcome, Range, off, one_sided, shown
 from markedness.results import NAN, Score
 from markedness.stats.inference import Spread
-
-Range = tuple[float, float]
 
 
 def turned(case: Case, made: Decision) -> str:
@@ -27,15 +25,18 @@ def turned(case: Case, made: Decision) -> str:
     lost = f"what is missing of the {which} differs by group"
     if any(math.isnan(end) for ends in ranges for end in ends):
         return f"{lost}, and no bounds say what the missing answers could change"
-    sides = (case.worse,) if case.worse else (1, -1)
-    holds = _margin_holds if pair.margin is not None else _finding_holds
-    if all(holds(case, made, side, ranges[0], ranges[1]) for side in sides):
+    if pair.margin is not None:
+        holds = _margin_holds(case, made, ranges[0], ranges[1])
+    else:
+        sides = (case.worse,) if case.worse else (1, -1)
+        holds = all(_finding_holds(case, made, side, ranges[0], ranges[1]) for side in sides)
+    if holds:
         return ""
     at = [f"between {shown(low)} and {shown(high)}" for low, high in ranges]
     return f"{lost}: with all answers the candidate could lie {at[0]}, the baseline {at[1]}, which could turn this"
 
 
-def _range(score: Score, missing: bool) -> tuple[float, float]:
+def _range(score: Score, missing: bool) -> Range:
     """Between which values an estimate lies whatever the missing answers were."""
     if not missing:
         return score.estimate, score.estimate
@@ -44,16 +45,14 @@ def _range(score: Score, missing: bool) -> tuple[float, float]:
     return min(score.worst_low, score.estimate), max(score.worst_high, score.estimate)
 
 
-def _margin_holds(case: Case, made: Decision, side: int, candidate: Range, baseline: Range) -> bool:
-    """Whether the decision is the same at both ends of the difference."""
-    margin, d = case.pair.margin or 0.0, case.difference.estimate
-    least, most = sorted((side * (candidate[0] - baseline[1]), side * (candidate[1] - baseline[0])))
-    if made.outcome is Outcome.PASSED:
-        return case.spread.interval(most, case.level)[1] < margin
-    tails = 2 if case.worse else 1
-    if case.worse == 0 and side * d < 0:
-        return True  # a fail on the other side
-    return case.spread.interval(least, 1 - tails * case.alpha / case.family)[0] > margin
+def _margin_holds(case: Case, made: Decision, candidate: Range, baseline: Range) -> bool:
+    """Whether the decision is the same wherever the two lie."""
+    low, high = case.bounds(
+        (off(case.candidate, candidate[0]), off(case.candidate, candidate[1])),
+        (off(case.baseline, baseline[0]), off(case.baseline, baseline[1])),
+    )
+    margin = case.pair.margin or 0.0
+    return high < margin if made.outcome is Outcome.PASSED else low > margin
 
 
 def _finding_holds(case: Case, made: Decision, side: int, candidate: Range, baseline: Range) -> bool:

@@ -6,7 +6,7 @@ worse (``Score.worse``; 0 means that either side of the null is worse); m = Scor
 error, over all candidates; alpha = 5 %.
 
 Not worse by more than a margin M (non-inferiority)
-    - passed: the upper bound of the two-sided 90 % t interval of w is below M: a test of w >= M at one-sided 5 %.
+    - passed: the upper one-sided bound of w at level 1 - alpha is below M: that of the 90 % t interval.
     - failed: the lower one-sided bound of w at level 1 - alpha / m is above M.
     - else inconclusive. The clusters that would decide are n x (s x se / M)^2, s the shift in standard errors that a
       one-sided t test at alpha / m finds with `POWER`: with as many, a candidate that is worse by twice the margin is
@@ -20,13 +20,12 @@ Not worse by more than a margin M (non-inferiority)
       either model no difference is bounded: inconclusive. Where the two agree in every cluster and do vary, the
       candidate passes.
       Of distances, which are less their mean under exchange, the bound is higher by the candidate's mean.
-    - worse = 0: passed where the whole 90 % interval of d is between -M and M (two one-sided tests), or where the
-      candidate is nearer to the null, the bound of d away from it is below M, and the candidate's own one-sided 95 %
-      bound is less than M beyond it. Failed where the two-sided interval of d at level 1 - alpha / m is outside, and
-      the candidate is the farther from the null, with the baseline on its other side, too: the lower bound of the sum
-      of both, at the same level and with the sum of their errors, is above M. That sum is cautious where both models
-      were asked the same clusters, and the clusters that would decide count d alone: at as many, a candidate that is
-      worse by twice the margin may be failed in far less than 80 % (52 of 300 worlds of a fair baseline).
+    - worse = 0: on each side of the null. Above it w = c - max(b, 0), of the candidate's and the baseline's estimate
+      less its null, which is the smaller of c - b and c; below it the same of -c and -b. What comes nearer to the null
+      is not worse, and what passes to its other side is worse there by as far as it goes. Failed where on one side both
+      are above M, by bounds at alpha / 2m. Passed where on each side one of the two is below M, by bounds at alpha / 2,
+      as either would do (at alpha where the baseline does not vary: then both have the same error). The clusters that
+      would decide are those of the larger of the two errors, with 95 % for `POWER`, as both must be shown.
 
 No new finding (every other comparable headline Score)
     A Score is *found* in a model where its p, by Holm over the Scores of the gate, is at most alpha and the estimate is
@@ -40,8 +39,7 @@ No new finding (every other comparable headline Score)
 
 Error rates: where no Score of a candidate is worse (by more than its margin), the probability that any is failed is at
 most alpha: failed by a bound at alpha / m is failed by Bonferroni over the p-values of all m, and what Bonferroni
-rejects, Holm does, too. A Score that is worse by its margin or more passes its margin in at most 5 %, where worse = 0
-in at most 10 %, as there are two ways to pass (5.9 to 9.7 % of 1,000 worlds with a fair baseline); passing "no new
+rejects, Holm does, too. A Score that is worse by its margin or more passes its margin in at most 5 %; passing "no new
 finding" shows nothing of an effect smaller than the one that its verdict says would have been found.
 
 Missing answers
@@ -67,10 +65,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from markedness.gate.cases import Case, Decision, Outcome, Pair, one_sided, shown
+from markedness.gate.cases import Case, Decision, Outcome, Pair, Way, one_sided, shown
 from markedness.gate.missing import turned
 from markedness.results import NAN, Score, VerdictKind, verdict
-from markedness.stats.inference import ALPHA, detectable, difference, holm, redetected
+from markedness.stats.inference import ALPHA, Spread, detectable, difference, holm, redetected
 
 POWER = 0.9
 """With which `Decision.clusters_needed` is planned."""
@@ -124,10 +122,11 @@ def _p_worse(case: Case) -> float:
         return 1.0
     if math.isnan(d) or not spread.known:
         return NAN
-    margin = case.pair.margin or 0.0
-    if case.worse == 0:
-        return min(1.0, spread.p(abs(d), margin)) if abs(d) > margin and not case.nearer else 1.0
-    return one_sided(spread, case.worse * d - margin)
+    if case.pair.margin is not None:
+        return case.p_beyond(case.pair.margin)
+    if case.worse:
+        return one_sided(spread, case.worse * d)
+    return spread.p(d) if d * case.at[0][0] > 0 else 1.0
 
 
 def _decided(case: Case) -> Decision:
@@ -154,38 +153,55 @@ def _by_margin(case: Case) -> Decision:
         return Decision(pair, Outcome.PASSED, "the two agree in every cluster")
     if (why := _unmeasured(case)) or not case.spread.known:
         return Decision(pair, Outcome.INCONCLUSIVE, why or f"the difference has no interval ({case.difference.method})")
-    d = case.difference.estimate
-    if case.worse == 0:
-        passing, failing = case.spread.interval(d, case.level), case.spread.interval(d, 1 - case.alpha / case.family)
-        passed = (-margin < passing[0] and passing[1] < margin) or case.shown_nearer
-        outside = failing[0] > margin or failing[1] < -margin
-        failed = outside and case.shown_farther
-        w, low, high = abs(d), *passing
-        if failed:
-            low, high = failing
-        said = f"differs by {shown(d)}{', nearer to the null' if case.nearer else ''}"
-    else:
-        w = case.worse * d
-        high = case.spread.interval(w, case.level)[1] + (case.candidate.chance if case.bounded else 0.0)
-        low = case.spread.interval(w, 1 - 2 * case.alpha / case.family)[0]
-        passed, failed = high < margin, low > margin
+    w = max(min(way.least(*case.at) for way in of) for of in case.ways)
+    low, high = case.bounds(*case.at)
+    passed, failed = high < margin, low > margin
+    if case.worse:
         said = f"worse by {shown(w)}" if w > 0 else f"better by {shown(-w)}" if w < 0 else "neither better nor worse"
+    else:
+        side = "above" if case.at[0][0] > 0 else "below"
+        said = f"worse by {shown(w)} {side} the null" if w > 0 else "worse on neither side of the null"
     said = f"{said} (bounds {shown(low)} and {shown(high)}), margin {shown(margin)}"
     if passed or failed:
         return Decision(pair, Outcome.PASSED if passed else Outcome.FAILED, said, low=low, high=high)
-    if case.worse == 0 and outside:
-        said += "; not shown which of the two is the farther from the null"
-        return Decision(pair, Outcome.INCONCLUSIVE, said, low=low, high=high)
-    level = (2 if case.worse else 1) * case.alpha / case.family
-    needed = _needed(case, margin, level) or _needed(case, margin - w, level, most=1000)
+    needed = _about(case, _times_planned(case, margin)) or _about(case, _times_seen(case, margin, w), most=1000)
     said += f"; {needed} would decide" if needed else "; the difference is too near the margin to be decided"
     return Decision(pair, Outcome.INCONCLUSIVE, said, low=low, high=high, clusters_needed=needed)
 
 
-def _needed(case: Case, shift: float, alpha: float, most: float = math.inf) -> str:
-    """Clusters with which a shift is found; "" where there are as many, or it takes ``most`` times as many or more."""
-    smallest = detectable(case.spread.standard_error, case.spread.df, alpha, POWER)
-    times = (smallest / shift) ** 2 if abs(shift) > 1e-12 else math.inf
+def _times_planned(case: Case, margin: float) -> float:
+    """How many times the clusters it takes until a candidate that is worse by twice the margin is failed."""
+    ways = max(case.ways, key=lambda of: min(way.least(*case.at) for way in of))
+    side, baseline = ways[0].candidate, Spread(case.baseline.standard_error, case.baseline.df)
+    before = max(0.0, baseline.interval(side * case.at[1][0], 1 - 2 * case.alpha)[0]) if baseline.known else 0.0
+    return max(_times_way(case, way, margin + (0.0 if way.baseline else before)) for way in ways)
+
+
+def _times_seen(case: Case, margin: float, w: float) -> float:
+    """How many times the clusters it takes until the w that was seen is passed or failed."""
+
+    def times(way: Way) -> float:
+        return _times_way(case, way, way.least(*case.at) - margin)
+
+    if w > margin:
+        return min(max(map(times, of)) for of in case.ways if all(way.least(*case.at) > margin for way in of))
+    return max(min(times(way) for way in of if way.least(*case.at) <= margin) for of in case.ways)
+
+
+def _times_way(case: Case, way: Way, shift: float) -> float:
+    """Of two ways that must both be shown each has half of what may go wrong."""
+    sides = 1 if case.worse else 2
+    return _times(way.spread, shift, 2 * case.alpha / case.family / sides, 1 - (1 - POWER) / sides)
+
+
+def _times(spread: Spread, shift: float, alpha: float, power: float = POWER) -> float:
+    """How many times the clusters it takes until a two-sided t test finds a shift."""
+    smallest = detectable(spread.standard_error, spread.df, alpha, power)
+    return (smallest / shift) ** 2 if abs(shift) > 1e-12 else math.inf
+
+
+def _about(case: Case, times: float, most: float = math.inf) -> str:
+    """Clusters in words; "" where there are as many, or it takes ``most`` times as many or more."""
     return f"about {_counted(case.difference, times)}" if 1 < times < most else ""
 
 
@@ -222,7 +238,8 @@ def _by_finding(case: Case) -> Decision:
         return Decision(
             pair, Outcome.INCONCLUSIVE, f"{said}; the difference has no interval ({case.difference.method})"
         )
-    needed = _needed(case, case.difference.estimate, (2 if case.worse else 1) * case.alpha / case.family)
+    times = _times(case.spread, case.difference.estimate, (2 if case.worse else 1) * case.alpha / case.family)
+    needed = _about(case, times)
     more = f"; {needed} would decide at this difference" if needed else ""
     reason = (
         f"{said}; not found in the baseline, but the difference of {shown(case.difference.estimate)} is not significant"
