@@ -226,7 +226,7 @@ def _there(params: Params, where: str, config: TransformersModel) -> Finding:
     if not version or installed is None or installed.version == version:
         return Finding("ok", where, f"weights in {config.path}")
     said = f"weights in {config.path} are of {installed.package} {version}, and {installed.version} is installed"
-    return Finding("warning", where, f"{said}; name another path, where that is converted")
+    return Finding("warning", where, f"{said}; name another path, or move the folder away, and that is converted")
 
 
 # ---------------------------------------------------------------- servers

@@ -443,7 +443,7 @@ def of_names(seed: int, n: int, baseline: float, candidate: float, alike: float)
     def refused(drawn: np.ndarray, more: float) -> Score:
         hits = 10 * (stats.norm.cdf(drawn) < np.where(groups == "marked", 0.3 + more, 0.3))
         return group_difference_score(
-            "refusals.difference", hits, answers, groups, ["marked"], "unmarked", rng, cluster="name", rare=True
+            "refusals.difference", hits, answers, groups, ["marked"], "unmarked", rng, cluster="name"
         )
 
     return one(replace(pair(refused(other, candidate), refused(tolerance, baseline), 0.1), of_missing=True))

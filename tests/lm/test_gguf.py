@@ -109,7 +109,9 @@ def test_folder_of_another_packages_weights_is_refused(package: str, tmp_path: P
         _ = LocalModel(config, tmp_path, 0).served_by
 
 
-def test_answers_of_another_packages_weights_are_not_recalled_where_the_folder_is_away(tmp_path: Path) -> None:
+def test_answers_of_another_packages_weights_are_not_recalled_where_the_folder_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "models" / "toy"
     folder.mkdir(parents=True)
     (tmp_path / ".markedness").mkdir()
@@ -130,6 +132,10 @@ def test_answers_of_another_packages_weights_are_not_recalled_where_the_folder_i
     with Ledger(tmp_path / "m.sqlite") as ledger:
         ledger.append(Draw(Prompt("p", "g"), 0, {}, who), Completion(text="x"))
         assert recall(model("weights_a"), ledger, lambda: True) and not recall(model("weights_b"), ledger, lambda: True)
+        for version, same in (("1.0", True), ("2.0", False)):  # doctor says to move the folder away after an upgrade
+            installed = gguf.Weights("weights_a", version, "a.gguf", (), None)
+            monkeypatch.setattr(gguf, "find", {"weights_a": installed}.get)
+            assert recall(model("weights_a"), ledger, lambda: True) is same
 
 
 def test_conversion_that_breaks_leaves_nothing(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

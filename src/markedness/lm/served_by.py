@@ -84,21 +84,23 @@ def weights(folder: Path, cache: Path) -> str:
 
 
 _PACKAGES = "packages"
-"""In the cache beside the folders: hash of weights -> the package that they were converted from."""
+"""In the cache beside the folders: hash of weights -> the package that they were converted from, and its version."""
 
 
-def note_package(who: str, package: str, cache: Path) -> None:
-    """Remember in the cache of `weights` which package the weights ``who`` are of; nothing where that is ""."""
-    if not package:
+def note_package(who: str, package: tuple[str, str], cache: Path) -> None:
+    """Remember in the cache of `weights` of which package and version ``who`` is; nothing where there is none."""
+    said = " ".join(package)
+    if not said.strip():
         return
     remembered = _read(cache)
-    if remembered.get(_PACKAGES, {}).get(who) != package:
-        _write(cache, remembered | {_PACKAGES: remembered.get(_PACKAGES, {}) | {who: package}})
+    if remembered.get(_PACKAGES, {}).get(who) != said:
+        _write(cache, remembered | {_PACKAGES: remembered.get(_PACKAGES, {}) | {who: said}})
 
 
-def package_of(who: str, cache: Path) -> str:
-    """The package that these weights are of; "" where that is not known here."""
-    return str(_read(cache).get(_PACKAGES, {}).get(who, ""))
+def package_of(who: str, cache: Path) -> tuple[str, str]:
+    """Package and version that these weights are of; "" where that is not known here."""
+    package, _, version = str(_read(cache).get(_PACKAGES, {}).get(who, "")).partition(" ")
+    return package, version
 
 
 def _digest(path: Path) -> str:

@@ -80,16 +80,22 @@ class LocalWeights:
             if self.config.gguf_package:
                 gguf.refuse_other(self.config.gguf_package, self.folder)
             who = served_by.weights(self.folder, self._cache)
-            served_by.note_package(who, gguf.source(self.folder)[0], self._cache)
+            served_by.note_package(who, gguf.source(self.folder), self._cache)
             return who
         if self.config.gguf_package:
             return ""
         return served_by.hub(self.config.path, self._commit) if self._commit else ""
 
     def may_be(self, who: str) -> bool:
-        """Whether weights that are not here may be the model's: not where they are known to be of another package."""
-        package = self.config.gguf_package
-        return package is None or gguf.is_same(package, served_by.package_of(who, self._cache) or package)
+        """Whether weights that are not here may be the model's.
+
+        Not where they are known to be of another package, or of another version than the one that is installed.
+        """
+        package, (known, version) = self.config.gguf_package, served_by.package_of(who, self._cache)
+        if package is None or not known:
+            return True
+        installed = gguf.find(package) if version else None
+        return gguf.is_same(package, known) and (installed is None or installed.version == version)
 
     @property
     def _cache(self) -> Path:
