@@ -705,6 +705,8 @@ def test_complete_corpus_of_log_probs_that_are_no_numbers_says_so() -> None:
     for coverage, said in (("20%", "coverage: '20%' is no number"), (20, "coverage: 20 is no share")):
         with pytest.raises(AuditError, match=said):  # scores that cover too little counted
             generate.complete_corpus(rows.assign(coverage=coverage), STIMULI, generate.Params())
+    with pytest.raises(AuditError, match="candidate_tokens: 'two' is no number"):
+        generate.complete_corpus(rows.assign(candidate_tokens="two"), STIMULI, generate.Params())
     empty = rows.assign(log_prob=rows["log_prob"].mask(rows["verb"].eq("go"), ""))
     assert generate.complete_corpus(empty, STIMULI, generate.Params())["log_prob"].isna().sum() == 8
 

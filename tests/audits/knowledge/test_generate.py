@@ -231,6 +231,10 @@ def test_complete_corpus_gives_published_triples_the_columns_of_a_crawl(stimuli:
     named = generate.complete_corpus(rows.assign(crawl=["a", "b"]), stimuli, SMALL)
     assert named.set_index("subject")["crawl"].to_dict() == {"Sailors": "a", "Bakers": "b"}
     assert named["planned"].tolist() == [1, 1]
+    assert generate.complete_corpus(rows.assign(round=["2", ""]), stimuli, SMALL)["round"].tolist() == [0, 2]
+    for strange in ("second", 1.5):
+        with pytest.raises(AuditError, match=f"has the round '{strange}', which is no whole number"):
+            generate.complete_corpus(rows.assign(round=[0, strange]), stimuli, SMALL)
     with pytest.raises(AuditError, match="the column 'crawl' of the corpus is empty in 1 rows"):
         generate.complete_corpus(rows.assign(crawl=pd.Series(["a", None])), stimuli, SMALL)
 

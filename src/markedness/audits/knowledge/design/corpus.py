@@ -85,7 +85,7 @@ def as_crawl(rows: pd.DataFrame, axes: Axes, invalid_words: str, arms: Sequence[
         attempt=0, invalid_words=invalid_words, strategy=rows.get("strategy", "corpus"),
     )  # fmt: skip
     full["class"] = [one.axis for one in found]
-    full["round"] = pd.to_numeric(rows["round"], errors="coerce").fillna(0).astype(int) if "round" in rows else 0
+    full["round"] = _rounds(rows["round"]) if "round" in rows else 0
     full["analysed"] = full["arm"].eq(arms[0])
     full["crawl"] = rows["crawl"].replace("", pd.NA) if "crawl" in rows else pd.NA
     full["planned"] = full.groupby(["class", "subject", "arm", "crawl"], dropna=False)["text"].transform("size")
@@ -94,6 +94,18 @@ def as_crawl(rows: pd.DataFrame, axes: Axes, invalid_words: str, arms: Sequence[
     full["prompt_id"] = given.where(given.ne(""), made)
     classes = full["class"].map({axis: number for number, axis in enumerate(axes)})
     return full.drop(columns="object").iloc[np.lexsort((full["place"], classes))]
+
+
+def _rounds(cells: pd.Series) -> pd.Series:
+    """The round of each row; the first, 0, where the cell is empty."""
+    rounds = pd.to_numeric(cells, errors="coerce")
+    strange = cells[(rounds.isna() | (rounds % 1).ne(0)) & cells.astype("string").fillna("").str.strip().ne("")]
+    if len(strange):
+        raise AuditError(
+            f"knowledge: the corpus has the round '{strange.iloc[0]!s:.40}', which is no whole number; map it with "
+            "values.round, or leave the cell empty"
+        )
+    return rounds.fillna(0).astype(int)
 
 
 def _arms(rows: pd.DataFrame, analysed: str) -> pd.Series:
