@@ -24,9 +24,11 @@ from markedness.audits.base import AuditSpec
 from markedness.cli import app
 from markedness.lm.config import ServerModel
 from markedness.params import ParamsError
+from markedness.pipeline import _check_made as check_made
 from markedness.plugins import SpecError
 from markedness.records import Prompt
 from markedness.reporting.pages import Pages, lead
+from markedness.results import Evaluation, Score
 from markedness.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -102,6 +104,20 @@ def test_rule_of_other_arguments_is_refused_in_one_sentence(monkeypatch: pytest.
     sentence = r"^audit 'other': other_audit.controls:rule takes \(name\), but is called with \(name, strength, seed\);"
     with pytest.raises(SpecError, match=sentence):
         _ = spec_with(lambda name: lambda *_: name, monkeypatch).rule
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (Evaluation([], tables={"../../kept": pd.DataFrame()}), r"names a table, figure or file '../../kept'"),
+        (Evaluation([], files={"/tmp/x.tex": b""}), "no name of a file"),
+        (Evaluation([Score("gap", 0.1, p=1.2)]), r"the p of its Score 'gap' is not in \[0, 1\]"),
+    ],
+)
+def test_what_an_audit_of_another_package_gives_is_checked_before_it_is_written(made: Evaluation, said: str) -> None:
+    with pytest.raises(SpecError, match=f"audit 'coin': .*{said}"):
+        check_made("coin", made)
+    check_made("coin", Evaluation([Score("gap", 0.1, p=1.0)], tables={"by_group": pd.DataFrame()}))
 
 
 @pytest.mark.slow

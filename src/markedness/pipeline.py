@@ -23,6 +23,7 @@ from markedness.judges import ServiceScores
 from markedness.lm.config import CorpusModel
 from markedness.lm.progress import Report, tell
 from markedness.params import Params
+from markedness.plugins import SpecError
 from markedness.records import (
     UNSUPPORTED,
     Features,
@@ -162,6 +163,7 @@ def evaluate(params: Params, audit: str, model: str, say: Report = tell) -> bool
         else:
             rng = generator(params, audit, "evaluate")
             made = spec.evaluate(features.tables, params.stage(audit, "evaluate"), rng)
+            _check_made(audit, made)
             made = replace(
                 made, scores=with_missing(made.scores, spec.missing_key), notes=[*features.notes, *made.notes]
             )  # fmt: skip
@@ -189,6 +191,16 @@ def evaluate(params: Params, audit: str, model: str, say: Report = tell) -> bool
         say(f"{audit} {model}: note: {note}")
     say(f"{audit} {model}: {len(made.tables)} tables, {len(scores)} scores in {folder.relative_to(store.root)}")
     return measured
+
+
+def _check_made(audit: str, made: Evaluation) -> None:
+    """SpecError where an audit, of another package perhaps, names a file elsewhere or gives a p that is none."""
+    for name in (*made.tables, *made.figures, *made.files):
+        if not name or name.startswith(".") or {"/", "\\", "\0"} & set(name):
+            raise SpecError(f"audit '{audit}': it names a table, figure or file '{name}', which is no name of a file")
+    for score in made.scores:
+        if any(p < 0 or p > 1 for p in (score.p, score.p_adjusted)):
+            raise SpecError(f"audit '{audit}': the p of its Score '{score.key}' is not in [0, 1]")
 
 
 def write_settings(params: Params) -> None:
