@@ -83,6 +83,15 @@ def test_margin_is_kept_exceeded_or_undecided_in_the_direction_that_is_worse(
     assert one(pair(candidate, baseline, 0.5)).outcome is outcome
 
 
+@pytest.mark.parametrize("nulls", [(0.03, 0.0), (0.0, 0.03), (0.5, math.nan)])
+def test_where_one_side_is_worse_a_margin_is_of_the_estimates_whatever_their_nulls(nulls: tuple[float, float]) -> None:
+    candidate, baseline = score(names(0.3, seed=1)), score(names(0.0, seed=2))
+    plain = one(pair(candidate, baseline, 0.5))
+    other = one(pair(replace(candidate, null_mean=nulls[0]), replace(baseline, null_mean=nulls[1]), 0.5))
+    assert (other.outcome, other.low, other.high, other.p) == (plain.outcome, plain.low, plain.high, plain.p)
+    assert "worse by 0.3 " in other.reason
+
+
 def test_fails_of_margins_are_corrected_over_the_scores_of_the_gate() -> None:
     made = pair(score(names(0.92, seed=1)), score(names(0.0, seed=2)), 0.5)
     alone = one(made)

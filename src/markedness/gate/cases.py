@@ -76,15 +76,20 @@ class Decision:
 
 @dataclass(frozen=True)
 class Way:
-    """By how much the candidate is worse: its distance from the null and the baseline's, each with a sign, added."""
+    """By how much the candidate is worse: its estimate and the baseline's, or the null, each with a sign, added."""
 
     candidate: int
     baseline: int
     spread: Spread
+    beside: float = 0.0
+    """What is added: the null with its sign."""
 
     def least(self, candidate: Range, baseline: Range) -> float:
         """Over all of the two ranges."""
-        return min(self.candidate * one for one in candidate) + min(self.baseline * one for one in baseline)
+        return sum(min(way * one for one in of) for way, of in self._parts(candidate, baseline)) + self.beside
+
+    def _parts(self, candidate: Range, baseline: Range) -> list[tuple[int, Range]]:
+        return [(self.candidate, candidate), (self.baseline, baseline)]
 
     def low(self, candidate: Range, baseline: Range, alpha: float) -> float:
         """Lower one-sided bound of the least; without an error there is none."""
@@ -93,7 +98,7 @@ class Way:
 
     def high(self, candidate: Range, baseline: Range, alpha: float) -> float:
         """Upper one-sided bound of the most; without an error there is none."""
-        most = max(self.candidate * one for one in candidate) + max(self.baseline * one for one in baseline)
+        most = sum(max(way * one for one in of) for way, of in self._parts(candidate, baseline)) + self.beside
         return self.spread.interval(most, 1 - 2 * alpha)[1] if self.spread.known else math.inf
 
     def p(self, candidate: Range, baseline: Range, margin: float) -> float:
@@ -162,18 +167,18 @@ class Case:
     def ways(self) -> list[list[Way]]:
         """For each side that is worse the ways in which w may be written, of which w is the least; w is the largest.
 
-        Where one side is worse, w = worse x d. Where either is, w of the estimates c and b, each less its null, is
-        c - max(b, 0) above it and -c - max(-b, 0) below.
+        Where one side is worse, w = worse x d. Where either is, w is the smaller of d and of c less its null above it,
+        and that of both with the other sign below; c is the candidate's estimate.
         """
         if self.worse:
             return [[Way(self.worse, -self.worse, self.spread)]]
-        own = self._at_margin(self.candidate)
-        return [[Way(side, -side, self.spread), Way(side, 0, own)] for side in (1, -1)]
+        own, null = self._at_margin(self.candidate), null_of(self.candidate)
+        return [[Way(side, -side, self.spread), Way(side, 0, own, -side * null)] for side in (1, -1)]
 
     @property
     def at(self) -> tuple[Range, Range]:
-        """The candidate's and the baseline's estimate less its null, each from and to."""
-        candidate, baseline = (off(score, score.estimate) for score in (self.candidate, self.baseline))
+        """The candidate's and the baseline's estimate, each from and to."""
+        candidate, baseline = self.candidate.estimate, self.baseline.estimate
         return (candidate, candidate), (baseline, baseline)
 
     def bounds(self, candidate: Range, baseline: Range) -> tuple[float, float]:
@@ -205,9 +210,9 @@ class Case:
         return self.same and not self.candidate.standard_error > 1e-12
 
 
-def off(score: Score, value: float) -> float:
-    """A value of the Score less its null."""
-    return value - (score.null_mean if math.isfinite(score.null_mean) else 0.0)
+def null_of(score: Score) -> float:
+    """The value without an effect; 0 where none is given."""
+    return score.null_mean if math.isfinite(score.null_mean) else 0.0
 
 
 def one_sided(spread: Spread, shift: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from markedness.gate.cases import Case, Decision, Outcome, Range, off, one_sided, shown
+from markedness.gate.cases import Case, Decision, Outcome, Range, null_of, one_sided, shown
 from markedness.results import NAN, Score
 from markedness.stats.inference import Spread
 
@@ -47,10 +47,7 @@ def _range(score: Score, missing: bool) -> Range:
 
 def _margin_holds(case: Case, made: Decision, candidate: Range, baseline: Range) -> bool:
     """Whether the decision is the same wherever the two lie."""
-    low, high = case.bounds(
-        (off(case.candidate, candidate[0]), off(case.candidate, candidate[1])),
-        (off(case.baseline, baseline[0]), off(case.baseline, baseline[1])),
-    )
+    low, high = case.bounds(candidate, baseline)
     margin = case.pair.margin or 0.0
     return high < margin if made.outcome is Outcome.PASSED else low > margin
 
@@ -78,7 +75,7 @@ def _found_at(score: Score, value: float, side: int, p: float, alpha: float, fam
     Without a standard error nothing can be said of another value: it counts as found in order to undo a pass
     (``family`` 1), and as not found in order to uphold a decision.
     """
-    null = score.null_mean if math.isfinite(score.null_mean) else 0.0
+    null = null_of(score)
     if value == score.estimate:
         return p <= alpha and side * (value - null) > 0
     if side * (value - null) <= 0:

@@ -20,12 +20,12 @@ Not worse by more than a margin M (non-inferiority)
       either model no difference is bounded: inconclusive. Where the two agree in every cluster and do vary, the
       candidate passes.
       Of distances, which are less their mean under exchange, the bound is higher by the candidate's mean.
-    - worse = 0: on each side of the null. Above it w = c - max(b, 0), of the candidate's and the baseline's estimate
-      less its null, which is the smaller of c - b and c; below it the same of -c and -b. What comes nearer to the null
-      is not worse, and what passes to its other side is worse there by as far as it goes. Failed where on one side both
-      are above M, by bounds at alpha / 2m. Passed where on each side one of the two is below M, by bounds at alpha / 2,
-      as either would do (at alpha where the baseline does not vary: then both have the same error). The clusters that
-      would decide are those of the larger of the two errors, with 95 % for `POWER`, as both must be shown.
+    - worse = 0: on each side of the null. Above it w is the smaller of d and of the candidate's estimate less its null,
+      below it that of both with the other sign. What comes nearer to the null is not worse, and what passes to its
+      other side is worse there by as far as it goes. Failed where on one side both are above M, by bounds at
+      alpha / 2m. Passed where on each side one of the two is below M, by bounds at alpha / 2, as either would do (at
+      alpha where the baseline does not vary: then both have the same error). The clusters that would decide are those
+      of the larger of the two errors, with 95 % for `POWER`, as both must be shown.
 
 No new finding (every other comparable headline Score)
     A Score is *found* in a model where its p, by Holm over the Scores of the gate, is at most alpha and the estimate is
@@ -65,7 +65,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from markedness.gate.cases import Case, Decision, Outcome, Pair, Way, one_sided, shown
+from markedness.gate.cases import Case, Decision, Outcome, Pair, Way, null_of, one_sided, shown
 from markedness.gate.missing import turned
 from markedness.results import NAN, Score, VerdictKind, verdict
 from markedness.stats.inference import ALPHA, Spread, detectable, difference, holm, redetected
@@ -126,7 +126,7 @@ def _p_worse(case: Case) -> float:
         return case.p_beyond(case.pair.margin)
     if case.worse:
         return one_sided(spread, case.worse * d)
-    return spread.p(d) if d * case.at[0][0] > 0 else 1.0
+    return spread.p(d) if (d > 0) == case.candidate.above_null else 1.0
 
 
 def _decided(case: Case) -> Decision:
@@ -159,7 +159,7 @@ def _by_margin(case: Case) -> Decision:
     if case.worse:
         said = f"worse by {shown(w)}" if w > 0 else f"better by {shown(-w)}" if w < 0 else "neither better nor worse"
     else:
-        side = "above" if case.at[0][0] > 0 else "below"
+        side = "above" if case.candidate.above_null else "below"
         said = f"worse by {shown(w)} {side} the null" if w > 0 else "worse on neither side of the null"
     said = f"{said} (bounds {shown(low)} and {shown(high)}), margin {shown(margin)}"
     if passed or failed:
@@ -173,7 +173,8 @@ def _times_planned(case: Case, margin: float) -> float:
     """How many times the clusters it takes until a candidate that is worse by twice the margin is failed."""
     ways = max(case.ways, key=lambda of: min(way.least(*case.at) for way in of))
     side, baseline = ways[0].candidate, Spread(case.baseline.standard_error, case.baseline.df)
-    before = max(0.0, baseline.interval(side * case.at[1][0], 1 - 2 * case.alpha)[0]) if baseline.known else 0.0
+    there = side * (case.baseline.estimate - null_of(case.baseline))
+    before = max(0.0, baseline.interval(there, 1 - 2 * case.alpha)[0]) if baseline.known else 0.0
     return max(_times_way(case, way, margin + (0.0 if way.baseline else before)) for way in ways)
 
 
