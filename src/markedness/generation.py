@@ -18,7 +18,7 @@ from markedness.lm import served_by
 from markedness.lm.backends import Setting, backend
 from markedness.lm.base import LanguageModel
 from markedness.lm.collect import ask
-from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ServerModel
+from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ScriptedModel, ServerModel
 from markedness.lm.corpus import content_order, read_corpus
 from markedness.lm.costs import BYTES_PER_TOKEN, BudgetTracker, cost, expected_tokens, price_of
 from markedness.lm.ledger import DIGEST, Ledger
@@ -199,13 +199,16 @@ async def ask_rounds(
     meter.sends_candidates = language_model.sends_candidates
     counts = Counts()
     asked: Rounds = []
+    told = False
     complete = partial(_complete, params, store, audit, language_model, ledger, model)
     try:
         ledgers.identify(language_model, ledger, complete, say)
         with Progress(f"{audit} {model}", say, terminal) as progress:
             for plan in plans(params, store, audit, language_model, ledger, model):
+                if not told and len(plan.missing) and not isinstance(config, ScriptedModel):
+                    ledgers.tell_absent(params, audit, model, ledger, say)
+                    told = True
                 if not asked and not plan.known + plan.known_empty and isinstance(config, OpenAIModel):
-                    ledgers.tell_absent(params.root, store.ledger_path(audit, model), say)
                     ledgers.tell_others(plan, model, say)
                 await ask(plan, counts, retry=config.limits.retry, meter=meter, progress=progress)
                 asked.append((plan.prompts, Answers(plan)))
@@ -258,6 +261,8 @@ def forecast(params: Params, audit: str, model: str, say: Report = tell) -> Fore
                 tokens = expected_tokens(plan.prompt(int(distinct)), language_model.sends_candidates)
                 tokens_in, tokens_out = tokens_in + tokens[0], tokens_out + tokens[1]
             if len(plan.missing):
+                if not isinstance(config, ScriptedModel):
+                    ledgers.tell_absent(params, audit, model, ledger, say)
                 break
     price = price_of(config, model, params.prices)
     money = "unknown" if price is None else f"at most {cost(price, tokens_in, tokens_out):,.4f}"

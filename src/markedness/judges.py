@@ -40,6 +40,7 @@ class ServiceScores:
         self.say = say
         self._answers: list[Answers] = []
         """Of every service and judge that this run asked: the slice holds them all."""
+        self._told = False
         self.requested = 0
         """Questions to all of them."""
         self.failed = 0
@@ -106,6 +107,9 @@ class ServiceScores:
             ledgers.identify(server, ledger, lambda: not len(Plan(server, prompts, ledger).missing), self.say)
             plan = Plan(server, prompts, ledger)
             if missing := len(plan.missing):
+                if not self._told:
+                    ledgers.tell_absent(self.params, self.audit, self.model, ledger, self.say, PART)
+                    self._told = True
                 self.say(f"{title}: asking {missing:,} {what}; {plan.known:,} are in the ledger{_withheld(plan)}")
 
             async def ask_all() -> list[Completion]:
@@ -192,6 +196,10 @@ def forecast(params: Params, audit: str, model: str, whole: bool, say: Callable[
     asked = _questions(params, audit, model, there)
     if not asked:
         return
+    with ledgers.opened(params, audit, model, say, part=PART) as ledger:
+        ledgers.tell_absent(params, audit, model, ledger, say, PART)
+        for one in asked if there else ():
+            say(f"{audit} {model}: {_forecast_of(params, audit, one, ledger, say)}")
     if not there:
         source, most = params.model(model).source(audit), None
         if source is None and spec.most_answers is not None:
@@ -200,10 +208,6 @@ def forecast(params: Params, audit: str, model: str, whole: bool, say: Callable[
         bound = "one for each different answer" if most is None else f"at most {most:,}"
         for one in asked:
             say(f"{audit} {model}: requests to {_named(one.who)}: not known before the answers exist: {bound}")
-        return
-    with ledgers.opened(params, audit, model, say, part=PART) as ledger:
-        for one in asked:
-            say(f"{audit} {model}: {_forecast_of(params, audit, one, ledger, say)}")
 
 
 def needed(params: Params, model: str, ledger: Ledger) -> np.ndarray:

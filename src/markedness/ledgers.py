@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from markedness.working_tree import main_tree
 
 FAULTS_SHOWN = 10
 """Rows that cannot be read and are named one by one."""
+NOTHING = bytes.fromhex("d41d8cd98f00b204e9800998ecf8427e")
+"""`slices.digest` of an empty slice."""
 WEIGHTS_TRIED = 5
 """Sets of weights whose answers are looked through where the weights are not here."""
 
@@ -102,18 +104,31 @@ def recall(model: LanguageModel, ledger: Ledger, complete: Callable[[], bool], s
     return False
 
 
-def tell_absent(root: Path, path: Path, say: Report = tell) -> None:
-    """Where dvc.lock names a slice that is not here, as after a `dvc pull` that failed or was forgotten."""
-    lock, shown = root / "dvc.lock", path.relative_to(root).as_posix()
-    if (
-        not path.exists()
-        and lock.is_file()
-        and f"path: {shown}\n" in lock.read_text(encoding="utf-8", errors="replace")
-    ):
-        say(
-            f"{shown}: is named by dvc.lock and not here, so that no answer is taken from it; stop, and fetch it "
-            f"('dvc pull {shown}'), where its answers shall not be paid for once more"
-        )
+def tell_absent(params: Params, audit: str, model: str, ledger: Ledger, say: Report = tell, part: str = "") -> None:
+    """Where dvc.lock names a slice that never came here, as after a `dvc pull` that failed or was forgotten."""
+    path = Store(params.root).ledger_path(audit, model, part)
+    shown = path.relative_to(params.root).as_posix()
+    here = slices.digest(path) if path.exists() else None
+    if all(one == here or ledger.has_entered(one) for one in _locked(params.root, shown)):
+        return
+    which = "is not the one that dvc.lock names, which was never here" if here else "is named by dvc.lock and not here"
+    say(
+        f"{shown}: {which}, so that no answer is taken from it; stop, and fetch it ('dvc pull {shown}'), where its "
+        "answers shall not be paid for once more"
+    )
+
+
+def _locked(root: Path, shown: str) -> list[bytes]:
+    """Hashes of the content that dvc.lock names for a file; of an empty one there is nothing to fetch."""
+    lock, found = root / "dvc.lock", []
+    lines = lock.read_text(encoding="utf-8", errors="replace").splitlines() if lock.is_file() else []
+    inside = False
+    for line in (one.strip() for one in lines):
+        inside = line == f"- path: {shown}" if line.startswith("- ") else inside
+        if inside and line.startswith("md5: "):
+            with suppress(ValueError):
+                found.append(bytes.fromhex(line.removeprefix("md5: ")))
+    return [one for one in found if one != NOTHING]
 
 
 def tell_others(plan: Plan, model: str, say: Report = tell) -> None:

@@ -143,6 +143,19 @@ def test_judgments_of_a_pulled_slice_are_not_asked_for_again(tmp_path: Path, ser
     assert len(server.questions) == 8 and table["regard"].notna().all()
 
 
+def test_judgments_that_dvc_names_and_are_not_here_are_told_once_before_they_are_asked_for_again(
+    tmp_path: Path, server: JudgeServer
+) -> None:
+    params, shown = study(tmp_path, server), "data/ledger/knowledge/m.judge.jsonl"
+    (tmp_path / "dvc.lock").write_text(f"    - path: {shown}\n      hash: md5\n      md5: {'0' * 32}\n")
+    told = f"{shown}: is named by dvc.lock and not here, so that no answer is taken from it; stop, and fetch it"
+    made = CliRunner().invoke(app, ["generate", "knowledge", "--model", "m", "--dry-run", "--params", str(params.path)])
+    assert told in made.output and not server.questions
+    said = featurize(params)[1]
+    assert said.count(told) == 1 and said.index(told) < said.index("asking 4 questions")
+    assert told not in featurize(params)[1]
+
+
 @pytest.mark.parametrize("edit", [{"model": "judge-2"}, {"served_by": "there"}, {"extra_body": {"top_k": 1}}])
 def test_another_judge_under_the_same_key_is_not_compared_with_the_first(
     tmp_path: Path, server: JudgeServer, edit: dict[str, Any]

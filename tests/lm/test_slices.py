@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import shutil
 import subprocess
@@ -56,15 +57,34 @@ def forget(params: Any) -> None:
 # ---------------------------------------------------------------- slices
 
 
+def lock(params: Any, content: bytes) -> None:
+    """dvc.lock names the slice, with this content."""
+    shown = slice_of(params).relative_to(params.root).as_posix()
+    facts = f"    - path: {shown}\n      hash: md5\n      md5: {hashlib.md5(content).hexdigest()}\n      size: 9\n"
+    other = "    - path: data/other\n      hash: md5\n      md5: 00\n"
+    (params.root / "dvc.lock").write_text(f"    outs:\n{other}{facts}{other}", encoding="utf-8")
+
+
 def test_slice_that_dvc_names_and_is_not_here_is_told_before_its_answers_are_asked_for_again(tmp_path: Path) -> None:
     with Server() as server:
         params = toy_study.study(tmp_path, server.url, TEXTS)
         shown = slice_of(params).relative_to(tmp_path).as_posix()
-        (tmp_path / "dvc.lock").write_text(f"    outs:\n    - path: {shown}\n      md5: 0\n", encoding="utf-8")
+        lock(params, b"of a colleague")
+        told: list[str] = []
+        generation.forecast(params, "toy", "toy", told.append)
+        assert f"{shown}: is named by dvc.lock and not here" in told[0]
         counts, said = run(params)
         assert counts.answered == 3 and f"('dvc pull {shown}')" in said[0]
+        lock(params, slice_of(params).read_bytes())
         slice_of(params).unlink()  # the ledger has its answers
         assert not any("dvc pull" in line for line in run(params)[1])
+        # Of a larger study of a colleague some answers are known here: by an older slice, or by the ledger alone.
+        more = toy_study.study(tmp_path, server.url, TEXTS, samples=2)
+        lock(more, b"of a colleague")
+        assert f"{shown}: is not the one that dvc.lock names, which was never here" in run(more)[1][0]
+        slice_of(more).unlink()
+        most = toy_study.study(tmp_path, server.url, TEXTS, samples=3)
+        assert f"{shown}: is named by dvc.lock and not here" in run(most)[1][0]
 
 
 def test_slice_has_the_answers_of_the_current_plan_sorted_with_dates_in_front(tmp_path: Path) -> None:
