@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 _PREFIXED = re.compile(
@@ -71,20 +72,30 @@ def hide(text: str) -> str:
     return _TOKEN.sub(lambda found: "[key]" if _is_random(found) else found[0], text)
 
 
-def secret_places(content: object, where: str = "") -> Iterator[str]:
-    """Where a nested mapping or list holds a text that `carries_a_secret`; keys are never repeated."""
+def secret_places(content: object, root: Path, where: str = "") -> Iterator[str]:
+    """Where a nested mapping or list holds a text that `carries_a_secret`; keys are never repeated.
+
+    The name of a file that is there, below ``root``, is none: logs are named by random letters.
+    """
     if isinstance(content, str):
-        if carries_a_secret(content):
+        if carries_a_secret(content) and not _is_file(root, content):
             yield where
     elif isinstance(content, dict):
         for key, value in content.items():
             if isinstance(key, str) and carries_a_secret(key):
                 yield f"{where or 'the file'} (a key of the mapping)"
             else:
-                yield from secret_places(value, f"{where}.{key}" if where else str(key))
+                yield from secret_places(value, root, f"{where}.{key}" if where else str(key))
     elif isinstance(content, list):
         for index, value in enumerate(content):
-            yield from secret_places(value, f"{where}[{index}]")
+            yield from secret_places(value, root, f"{where}[{index}]")
+
+
+def _is_file(root: Path, name: str) -> bool:
+    try:
+        return (root / name).is_file()
+    except (OSError, ValueError):  # too long, or with a NUL character
+        return False
 
 
 def url_fault(url: str, key_field: str = "api_key_env") -> str | None:

@@ -189,7 +189,7 @@ def _checked(path: Path, raw: dict[str, Any]) -> Params:
     if not faults:
         faults += [
             f"{place}: has a user name, password or key; this file is versioned and logged: remove it"
-            for place in secret_places(raw)
+            for place in secret_places(raw, path.resolve().parent)
         ]
     if faults or study is None:
         raise ParamsError(hide("\n".join(f"{path.name}: {fault}" for fault in faults)))

@@ -15,7 +15,7 @@ from markedness import params as params_file
 from markedness import pipeline, study, tracking
 from markedness.credentials import hide, looks_like_a_secret
 from markedness.lm.base import RequestFailed
-from markedness.lm.config import OpenAIModel
+from markedness.lm.config import CorpusModel, OpenAIModel
 from markedness.lm.openai_api import OpenAIServer
 from markedness.lm.redaction import LONGEST_ERROR, Redaction, is_random, printable
 from markedness.params import ParamsError
@@ -143,6 +143,18 @@ def test_params_secret_in_a_corpus_is_refused_with_its_place_and_without_it(tmp_
     with pytest.raises(ParamsError, match=f"{place}.*has a user name, password or key") as refused:
         params_file.load(tmp_path / "params.yaml")
     assert "planted" not in str(refused.value)
+
+
+def test_params_name_of_a_log_that_is_there_is_no_secret_however_random_its_letters_are(tmp_path: Path) -> None:
+    log = "logs/2026-11-28T09-02-08-00-00_personas_ZW6p9ZRnqiuXk6r4e8gNSa.eval"
+    models = {"own": {"backend": "corpus", "personas": {"path": log}}}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump({"models": models}))
+    with pytest.raises(ParamsError, match=r"personas\.path: has a user name, password or key"):
+        params_file.load(tmp_path / "params.yaml")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / log).write_bytes(b"")
+    own = params_file.load(tmp_path / "params.yaml").model("own")
+    assert isinstance(own, CorpusModel) and own.personas is not None and own.personas.path == log
 
 
 @pytest.mark.parametrize(
