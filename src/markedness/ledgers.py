@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from markedness.credentials import carries_a_secret, hide
 from markedness.files import atomic
@@ -108,8 +109,13 @@ def tell_absent(params: Params, audit: str, model: str, ledger: Ledger, say: Rep
     """Where dvc.lock names a slice that never came here, as after a `dvc pull` that failed or was forgotten."""
     path = Store(params.root).ledger_path(audit, model, part)
     shown = path.relative_to(params.root).as_posix()
-    here = slices.digest(path) if path.exists() else None
-    if all(one == here or ledger.has_entered(one) for one in _locked(params.root, shown)):
+    lock, here = params.root / "dvc.lock", slices.digest(path) if path.exists() else None
+    try:
+        content = yaml.safe_load(lock.read_bytes()) if lock.is_file() else None
+    except (OSError, ValueError, yaml.YAMLError):  # a merge has left its marks in it
+        say(f"dvc.lock: cannot be read, so that nothing says whether answers to {shown} are still to be fetched")
+        return
+    if all(one == here or ledger.has_entered(one) for one in _locked(content, shown)):
         return
     which = "is not the one that dvc.lock names, which was never here" if here else "is named by dvc.lock and not here"
     say(
@@ -118,17 +124,15 @@ def tell_absent(params: Params, audit: str, model: str, ledger: Ledger, say: Rep
     )
 
 
-def _locked(root: Path, shown: str) -> list[bytes]:
-    """Hashes of the content that dvc.lock names for a file; of an empty one there is nothing to fetch."""
-    lock, found = root / "dvc.lock", []
-    lines = lock.read_text(encoding="utf-8", errors="replace").splitlines() if lock.is_file() else []
-    inside = False
-    for line in (one.strip() for one in lines):
-        inside = line == f"- path: {shown}" if line.startswith("- ") else inside
-        if inside and line.startswith("md5: "):
-            with suppress(ValueError):
-                found.append(bytes.fromhex(line.removeprefix("md5: ")))
-    return [one for one in found if one != NOTHING]
+def _locked(content: object, shown: str) -> Iterator[bytes]:
+    """Hashes that dvc.lock, or a part of it, names for a file; of an empty one there is nothing to fetch."""
+    if isinstance(content, dict) and content.get("path") == shown:
+        with suppress(ValueError):
+            if (found := bytes.fromhex(str(content.get("md5")))) != NOTHING:
+                yield found
+    elif isinstance(content, dict | list):
+        for part in content.values() if isinstance(content, dict) else content:
+            yield from _locked(part, shown)
 
 
 def tell_others(plan: Plan, model: str, say: Report = tell) -> None:

@@ -147,7 +147,7 @@ def test_judgments_that_dvc_names_and_are_not_here_are_told_once_before_they_are
     tmp_path: Path, server: JudgeServer
 ) -> None:
     params, shown = study(tmp_path, server), "data/ledger/knowledge/m.judge.jsonl"
-    (tmp_path / "dvc.lock").write_text(f"    - path: {shown}\n      hash: md5\n      md5: {'0' * 32}\n")
+    (tmp_path / "dvc.lock").write_text(f"    - path: {shown}\n      hash: md5\n      md5: {'ab' * 16}\n")
     told = f"{shown}: is named by dvc.lock and not here, so that no answer is taken from it; stop, and fetch it"
     made = CliRunner().invoke(app, ["generate", "knowledge", "--model", "m", "--dry-run", "--params", str(params.path)])
     assert told in made.output and not server.questions

@@ -57,29 +57,33 @@ def forget(params: Any) -> None:
 # ---------------------------------------------------------------- slices
 
 
-def lock(params: Any, content: bytes) -> None:
-    """dvc.lock names the slice, with this content."""
+def lock(params: Any, content: bytes, width: str = " ") -> None:
+    """dvc.lock names the slice, with this content; DVC breaks the line before a long name."""
     shown = slice_of(params).relative_to(params.root).as_posix()
-    facts = f"    - path: {shown}\n      hash: md5\n      md5: {hashlib.md5(content).hexdigest()}\n      size: 9\n"
+    facts = f"    - path:{width}{shown}\n      hash: md5\n      md5: {hashlib.md5(content).hexdigest()}\n"
     other = "    - path: data/other\n      hash: md5\n      md5: 00\n"
-    (params.root / "dvc.lock").write_text(f"    outs:\n{other}{facts}{other}", encoding="utf-8")
+    (params.root / "dvc.lock").write_text(f"stages:\n  generate:\n    outs:\n{other}{facts}{other}", encoding="utf-8")
 
 
 def test_slice_that_dvc_names_and_is_not_here_is_told_before_its_answers_are_asked_for_again(tmp_path: Path) -> None:
     with Server() as server:
         params = toy_study.study(tmp_path, server.url, TEXTS)
         shown = slice_of(params).relative_to(tmp_path).as_posix()
-        lock(params, b"of a colleague")
-        told: list[str] = []
-        generation.forecast(params, "toy", "toy", told.append)
-        assert f"{shown}: is named by dvc.lock and not here" in told[0]
+        for width in (" ", "\n          "):
+            lock(params, b"of a colleague", width)
+            told: list[str] = []
+            generation.forecast(params, "toy", "toy", told.append)
+            assert f"{shown}: is named by dvc.lock and not here" in told[0]
         counts, said = run(params)
         assert counts.answered == 3 and f"('dvc pull {shown}')" in said[0]
         lock(params, slice_of(params).read_bytes())
         slice_of(params).unlink()  # the ledger has its answers
         assert not any("dvc pull" in line for line in run(params)[1])
-        # Of a larger study of a colleague some answers are known here: by an older slice, or by the ledger alone.
+        lock(params, b"", "\n<<<<<<< HEAD\n")
         more = toy_study.study(tmp_path, server.url, TEXTS, samples=2)
+        generation.forecast(more, "toy", "toy", told.append)
+        assert any("dvc.lock: cannot be read" in line for line in told)
+        # Of a larger study of a colleague some answers are known here: by an older slice, or by the ledger alone.
         lock(more, b"of a colleague")
         assert f"{shown}: is not the one that dvc.lock names, which was never here" in run(more)[1][0]
         slice_of(more).unlink()
