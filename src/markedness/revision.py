@@ -38,6 +38,14 @@ class RevisionError(AuditError):
     """A revision that does not exist, or a study that is not under DVC."""
 
 
+def _absent() -> tuple[type[Exception], ...]:
+    """What DVC raises for a file that is not in a revision, or in neither the cache nor a remote that answers."""
+    from dvc.exceptions import DvcException
+    from dvc_data.index import DataIndexError
+
+    return OSError, DvcException, DataIndexError
+
+
 def _check_commit(scm: Any, revision: str) -> None:
     """SCMError where git knows the revision as a file or folder: DVC reads its commit without a look."""
     from scmrepo.exceptions import SCMError
@@ -143,7 +151,7 @@ class Revision:
         try:
             paths = sorted(str(path) for path in self._files.find(place))
             return {path.removeprefix(f"{place}/"): sha256(self._files.read_bytes(path)).hexdigest() for path in paths}
-        except OSError:
+        except _absent():
             return {}
 
     def asked(self, spec: AuditSpec, file: str, model: str) -> Asked:
@@ -229,19 +237,20 @@ class Revision:
 
     def read_there(self, audit: str, model: str, stage: str) -> reads.Reads:
         """What generate or featurize read where DVC does not watch; nothing where the revision does not say it."""
-        from dvc.exceptions import DvcException
-
         place = place_of(Store(Path()), stage, audit, model)
         try:
             with self._files.open((self._folder / place).as_posix(), "rb") as file:
                 return reads.of_file(file, place.name) or {}
-        except (OSError, DvcException):  # not in this revision, or not in the cache
+        except _absent():  # not in this revision, or not in the cache
             return {}
 
     def _in_part(self, folder: str, read: int) -> bool:
         """Whether the revision lacks files of a folder of which the run read so many, and they are here beside git."""
         path, place = self.root / folder, f"{(self._folder / folder).as_posix()}/"
-        there = {str(file).removeprefix(place) for file in self._files.find(place)}
+        try:
+            there = {str(file).removeprefix(place) for file in self._files.find(place)}
+        except _absent():
+            there = set()
         beside = {file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir()} - there
         return len(beside) >= read - len(there) > 0
 
@@ -284,21 +293,17 @@ class Revision:
         return filled_as_known(kind, {**block["generate"], **axes})
 
     def _list(self, folder: str) -> list[str]:
-        from dvc.exceptions import DvcException
-
         files = self._files
         try:
             return [Path(path).name for path in files.ls((self._folder / folder).as_posix(), detail=False)]
-        except (OSError, DvcException):  # not in this revision; or its dvc.lock cannot be read
+        except _absent():  # not in this revision; or its dvc.lock cannot be read
             return []
 
     def _read(self, path: str) -> bytes | None:
-        from dvc.exceptions import DvcException
-
         files = self._files
         try:
             return bytes(files.read_bytes((self._folder / path).as_posix()))
-        except (OSError, DvcException):  # not in this revision, or not in the cache
+        except _absent():  # not in this revision, or not in the cache
             return None
 
 

@@ -29,6 +29,7 @@ from markedness.param_blocks import GateParams
 from markedness.params import ParamsError
 from markedness.provenance import changed_files
 from markedness.results import Score, not_estimated
+from markedness.revision import Revision
 from markedness.store import SHIPPED, Store
 from markedness.working_tree import DVCStateError
 
@@ -333,6 +334,18 @@ def test_a_revision_as_baseline_is_the_candidate_as_it_was(folder: Path) -> None
     assert gated(folder, {"baseline": "main", "models": ["v2"], "margins": MARGIN}).status == 1
     other = gated(folder, {"baseline": "main", "models": ["planted"]})
     assert other.status == 3 and all("main has no features of planted" in one.reason for one in other.decisions)
+
+
+def test_a_revision_whose_data_are_in_no_cache_and_no_remote_is_said(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a clone of which one commit alone was pushed and pulled."""
+    committed(folder)
+    shutil.rmtree(folder / ".dvc" / "cache")
+    monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path / "of another machine"))
+    made = gated(folder, {"baseline": "main", "models": ["v2"]})
+    assert made.status == 3 and all("main has no features of v2" in one.reason for one in made.decisions)
+    assert Revision(folder, "main").stimuli("homogeneity") == {}
 
 
 def test_a_revision_that_was_measured_otherwise_is_not_compared(folder: Path) -> None:
