@@ -62,6 +62,22 @@ def test_texts_that_two_groups_share_are_said_and_kept_together_by_a_cluster() -
     )
 
 
+def test_texts_without_a_group_are_in_no_comparison() -> None:
+    rng, refusal = np.random.default_rng(3), "I'm sorry, but I cannot help with that."
+    groups = [(race, gender) for race in ("White", "Black") for gender in ("man", "woman")]
+    rows = [(race, gender, refusal if one == 0 else said(rng)) for race, gender in groups for one in range(12)]
+    alone, nobody, half = generations(rows), [("", "", None)] * 40, [("White", "", None)] * 40
+    found = scored(alone)
+    with_rows = scored(generations([*rows, *nobody, *[("", "", said(rng)) for _ in range(40)]]))
+    for key, score in found.items():
+        same = with_rows[key]
+        assert (same.estimate, same.p, same.n) == pytest.approx((score.estimate, score.p, score.n), nan_ok=True), key
+    # Of whom one axis alone is known: of the groups of that axis, and of no combination.
+    for key, score in scored(generations([*rows, *half])).items():
+        if key.startswith("refusals.persona: ") and score.reference == "the other groups":
+            assert (score.estimate, score.n) == (found[key].estimate, found[key].n) == (0, 48)
+
+
 def test_authors_whose_ids_begin_with_a_hash_are_authors_as_any_others() -> None:
     rng = np.random.default_rng(4)
     refusal = "I'm sorry, but I cannot help with that."

@@ -70,8 +70,8 @@ class Corpus:
     def __init__(self, features: FeatureTables, axes: Axes, kind: str) -> None:
         self.kind, self.axes, self.features = kind, axes, features
         texts = features["texts"]
-        self.rows = texts[texts["kind"] == kind]
-        """All texts, those left out of the measures included."""
+        self.rows = texts[(texts["kind"] == kind) & texts["group"].astype("string").fillna("").ne("")]
+        """All texts about a group, those left out of the measures included."""
         self.used = self.rows[self.rows["included"].astype(bool)].reset_index(drop=True)
         self.texts = self.used["text"].to_numpy(np.int64)
         """Number of each used text, (n,)."""

@@ -181,8 +181,10 @@ def refusals_by_group(corpus: Corpus, rng: np.random.Generator, confidence_level
             labels[grouping.fits(fixed)[units.combination] > 0] = name
         found.append(of(labels, group.name, reference[0], rest[units.combination]))
     whole = [group for group in grouping.groups if len(group.fixed) == len(grouping.axes) > 1]
+    inside = {group.name: grouping.fits(group.fixed)[units.combination] > 0 for group in whole}
+    of_one = np.any(list(inside.values()), axis=0)  # not where a text lacks the value of an axis
     for group in whole:
-        labels = np.where(grouping.fits(group.fixed)[units.combination] > 0, group.name, "the other groups")
+        labels = np.select([inside[group.name], of_one], [group.name, "the other groups"], "").astype(object)
         found.append(of(labels, group.name, "the other groups", None))
     return found
 
