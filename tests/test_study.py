@@ -247,6 +247,7 @@ def test_compare_between_revisions_reads_git_and_the_cache(tmp_path: Path, monke
     assert "jsd.excess" in said[0] and row["note"] == ""
     tests = int(table["p"].notna().sum())
     assert row["correction"] == f"Holm over {tests} tests: all scores of this audit of model"
+    pipeline.write_settings(loaded)  # by DVC; `markedness run` makes none
     changed["personas"]["generate"] = {**changed["personas"]["generate"], "temperature": 0.2, "samples": 21}
     path.write_text(yaml.safe_dump(changed, sort_keys=False), encoding="utf-8")
     asked = revisions.compare(loaded, "before", "workspace", say=said.append).set_index("score").loc["jsd.excess"]

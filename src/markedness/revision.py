@@ -30,6 +30,8 @@ CODE = "markedness.yaml"
 """Of a study that was made by init: a hash of the code of each stage."""
 OWN = (Store(Path()).corpora() / "own").as_posix()
 """Texts of one's own, of which git may have some, all or none."""
+WORKSPACE = "workspace"
+"""The revision that is none: the files as they are here."""
 MEASURING = ("clean", "featurize")
 """Stages whose params say how features were made."""
 
@@ -74,7 +76,7 @@ class Revision:
 
         try:
             with dvc_repo(self.root) as repo:
-                revision = None if self.name == "workspace" else resolve_rev(repo.scm, self.name)
+                revision = None if self.name == WORKSPACE else resolve_rev(repo.scm, self.name)
                 if revision:
                     _check_commit(repo.scm, revision)
                 self._commit = str(revision or "")
@@ -279,8 +281,12 @@ class Revision:
         )
 
     def _generate(self, spec: AuditSpec, file: str) -> dict[str, Any]:
-        """The filled generate block as the run read it; as the params have it where that is not to be had."""
-        if settled := self._settled(spec):
+        """The filled generate block as the run read it; as the params have it where that is not to be had.
+
+        In the workspace as the params have it: `markedness run` makes no settings, and results of other params are
+        older than these.
+        """
+        if self.name != WORKSPACE and (settled := self._settled(spec)):
             return filled_as_known(spec.params("generate"), settled["generate"])
         return self._of_params(spec, file)
 

@@ -20,7 +20,7 @@ from markedness.files import StoreError
 from markedness.lm.progress import tell
 from markedness.params import Params
 from markedness.records import FeatureTables, Unsupported
-from markedness.revision import CODE, MEASURING, Revision, RevisionError, filled_as_known
+from markedness.revision import CODE, MEASURING, WORKSPACE, Revision, RevisionError, filled_as_known
 from markedness.sizes import differences
 from markedness.stale import older, stale
 from markedness.store import Store
@@ -112,7 +112,7 @@ def compare(
     held: dict[str, set[tuple[str, str]]] = {name: set() for name in sides}
     file = params.path.name
     every = {(audit, model) for audit in params.audits for model in params.run}
-    now = stale(params, every) if "workspace" in sides else {}
+    now = stale(params, every) if WORKSPACE in sides else {}
     why_not = cache(lambda audit: measured_otherwise(audits.spec(audit), file, *sides.values()))
     for model in params.run:
         features: dict[str, dict[str, FeatureTables | Unsupported]] = {}
@@ -159,7 +159,7 @@ def _older(sides: Iterable[Revision], now: Mapping[tuple[str, str], str], file: 
     """
     if what := now.get((audit, model)):
         return older(model, what)
-    found = (side.older(audits.spec(audit), file, model) for side in sides if side.name != "workspace")
+    found = (side.older(audits.spec(audit), file, model) for side in sides if side.name != WORKSPACE)
     return next(filter(None, found), "")
 
 
