@@ -20,6 +20,8 @@ from pydantic import ValidationError
 from markedness.axes import Axes, as_written, group_name
 from markedness.records import AuditError, Prompt, Stimuli, Strict
 
+LONGEST_ARTICLE = 4
+"""Letters: "eine"."""
 _LITERAL = re.compile(r"""["':,;=\[\\]""")
 """What braces hold that are no placeholder, and no misspelled one either."""
 T = TypeVar("T", bound=Strict)
@@ -180,15 +182,28 @@ def given_phrase(values: Mapping[str, Any], axes: Axes) -> str | None:
 
 
 def check_phrases(axes: Axes, audit: str) -> None:
-    """Raise AuditError where phrases are given for groups that do not exist, or for some crossings only."""
+    """Raise AuditError where words are given for groups that do not exist, or phrases for some crossings only."""
     groups = [dict(zip(axes, keys, strict=True)) for keys in product(*(axis.values for axis in axes.values()))]
     for name, axis in axes.items():
         rests = {group_name({a: v for a, v in group.items() if a != name}, axes) for group in groups}
+        others = {key for other in axes if other != name for key in axes[other].values}
         for key, value in axis.values.items():
+            place = f"{audit}.axes.{name}.values.{key}"
             if unknown := [rest for rest in value.phrases if rest not in rests]:
                 raise AuditError(
-                    f"{audit}.axes.{name}.values.{key}.phrases: '{unknown[0]}' is no group of the other axes; "
-                    f"known: {', '.join(sorted(rests))}"
+                    f"{place}.phrases: '{unknown[0]}' is no group of the other axes; known: {', '.join(sorted(rests))}"
+                )
+            if unknown := [form for form in value.forms if form not in others]:
+                raise AuditError(
+                    f"{place}.forms: '{unknown[0]}' is no value of another axis; known: {', '.join(sorted(others))}"
+                )
+            if value.forms and value.noun:
+                raise AuditError(f"{place}.forms: a value with a noun is worded by that; leave one of the two out")
+            article, _, rest = (value.phrase or "").partition(" ")
+            if article and not value.noun and not (rest and article.islower() and len(article) <= LONGEST_ARTICLE):
+                raise AuditError(
+                    f"{place}.phrase: '{value.phrase}' does not begin with an article, as 'an Asian' does; write one, "
+                    "or give label alone"
                 )
     if any(value.phrases for axis in axes.values() for value in axis.values.values()):
         lacking = [group_name(group, axes) for group in groups if given_phrase(group, axes) is None]

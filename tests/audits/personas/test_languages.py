@@ -174,3 +174,24 @@ def test_phrases_for_some_groups_or_for_none_that_exists_are_refused(stimuli: Fo
     wrong = axes({"womn": "une femme noire"}, {}, "homme", "femme")
     with pytest.raises(AuditError, match=r"race\.values\.Black\.phrases: 'womn' is no group .*; known: man, woman"):
         next(prompts(stimuli, Asked(axes=wrong), np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (Value(forms={"women": "Latina"}), r"Latine\.forms: 'women' is no value of another axis; known: man, woman"),
+        (
+            Value(noun="Latine person", forms={"woman": "Latina"}),
+            r"forms: a value with a noun is worded by that",
+        ),
+        (Value(phrase="Latine"), r"Latine\.phrase: 'Latine' does not begin with an article"),
+        (Value(phrase="African American"), "does not begin with an article"),
+    ],
+)
+def test_words_that_no_prompt_would_hold_as_they_are_meant_are_refused(
+    stimuli: FolderStimuli, value: Value, said: str
+) -> None:
+    gender = Axis(unmarked="man", values={"man": Value(noun="man"), "woman": Value(noun="woman")})
+    asked = {"race": Axis(unmarked="White", values={"White": Value(), "Latine": value}), "gender": gender}
+    with pytest.raises(AuditError, match=said):
+        next(prompts(stimuli, Asked(axes=asked), np.random.default_rng(0)))

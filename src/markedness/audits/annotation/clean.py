@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from markedness.audits.annotation.design.texts import texts_of_batches
 from markedness.audits.annotation.language.judgments import Judgment, binary, read_numbered, read_one
@@ -19,7 +20,7 @@ from markedness.text.refusals import is_refusal
 class Params(Strict):
     """``annotation.clean``."""
 
-    min_margin: float = 0.0
+    min_margin: float = Field(default=0.0, ge=0)
     """Scored answers closer than this, in nats, are missing; 0: only an exact tie is."""
 
 
