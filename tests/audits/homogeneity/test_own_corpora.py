@@ -58,6 +58,16 @@ def test_difference_is_not_over_a_group_that_shares_no_cue_and_says_so() -> None
     assert "asked about other cues" not in evaluated_corpus(shared).score("noncompliance.difference").caveat
 
 
+def test_answers_without_a_group_are_in_no_comparison() -> None:
+    rng = np.random.default_rng(2)
+    rows = answers(rng, "White", ("a", "b")) + answers(rng, "Black", ("a", "b"))
+    strangers = [("", "", f"X{number}", "a", WORDS[number % 14]) for number in range(40)]
+    made = [evaluated(frame(of).assign(group=lambda t: t["group"].str.strip()), 0, n_resamples=20, n_permutations=99)
+            for of in (rows, rows + strangers)]  # fmt: skip
+    for score, other in zip(*(one.scores for one in made), strict=True):
+        assert (score.key, score.estimate, score.n) == pytest.approx((other.key, other.estimate, other.n), nan_ok=True)
+
+
 @pytest.mark.parametrize("text", ["I'm sorry, but I can't help with that.", None])
 def test_group_without_a_usable_answer_is_named_on_the_card_and_has_its_row(text: str | None) -> None:
     # its names had vanished: no row, no caveat, n_missing 0

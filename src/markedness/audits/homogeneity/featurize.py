@@ -69,6 +69,8 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         When the texts cannot be embedded.
     """
     axes = [axis for axis in params.axes if axis in responses]
+    of_group = responses["group"].astype("string").fillna("").ne("")
+    responses = responses[of_group] if of_group.any() else responses  # the others are in no comparison
     rows = responses[list(dict.fromkeys(["prompt_id", "group", *axes, "status"]))].copy()
     rows["cue"] = responses["prompt_id"]
     rows["category"] = responses["answer"]
