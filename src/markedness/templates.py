@@ -200,7 +200,8 @@ def check_phrases(axes: Axes, audit: str) -> None:
             if value.forms and value.noun:
                 raise AuditError(f"{place}.forms: a value with a noun is worded by that; leave one of the two out")
             article, _, rest = (value.phrase or "").partition(" ")
-            if article and not value.noun and not (rest and article.islower() and len(article) <= LONGEST_ARTICLE):
+            is_article = rest and article.islower() and len(article) <= LONGEST_ARTICLE
+            if article.isascii() and article and not value.noun and not is_article:
                 raise AuditError(
                     f"{place}.phrase: '{value.phrase}' does not begin with an article, as 'an Asian' does; write one, "
                     "or give label alone"
