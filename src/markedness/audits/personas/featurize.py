@@ -183,7 +183,9 @@ def _included(responses: pd.DataFrame, params: Params) -> tuple[pd.DataFrame, pd
     table["kind"] = table["kind"].fillna("persona").astype(str)
     answers = responses["answer"].reset_index(drop=True)
     left_out = table["status"].isin([status.value for status in params.exclude]) | answers.isna()
-    left_out |= table["group"].fillna("").eq("")  # in no comparison
+    of_group = table["group"].fillna("").ne("")
+    if of_group.any():  # the others are in no comparison
+        left_out |= ~of_group
     if "dropped" in responses:
         left_out |= responses["dropped"].reset_index(drop=True).astype(bool)
     table["included"] = ~left_out

@@ -69,9 +69,10 @@ class Corpus:
 
     def __init__(self, features: FeatureTables, axes: Axes, kind: str) -> None:
         self.kind, self.axes, self.features = kind, axes, features
-        texts = features["texts"]
-        self.rows = texts[(texts["kind"] == kind) & texts["group"].astype("string").fillna("").ne("")]
-        """All texts about a group, those left out of the measures included."""
+        texts = features["texts"][features["texts"]["kind"].eq(kind)]
+        of_group = texts["group"].astype("string").fillna("").ne("")
+        self.rows = texts[of_group] if of_group.any() else texts
+        """All texts about a group, those left out of the measures included; all where none is."""
         self.used = self.rows[self.rows["included"].astype(bool)].reset_index(drop=True)
         self.texts = self.used["text"].to_numpy(np.int64)
         """Number of each used text, (n,)."""
