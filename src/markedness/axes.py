@@ -54,6 +54,12 @@ class Axis(Strict):
         return [value for value in self.values if value != self.unmarked]
 
 
+def about_a_group(groups: pd.Series) -> pd.Series:
+    """Which rows have a group, and are in a comparison; all where none has: such a corpus is measured, too."""
+    named = groups.astype("string").fillna("").ne("").astype(bool)
+    return named if named.any() else ~named
+
+
 def as_written(axes: Mapping[str, Axis]) -> list[str]:
     """Names of the axes in the order of params, in which the values of a group are joined and worded."""
     return sorted(axes, key=lambda name: axes[name]._place)

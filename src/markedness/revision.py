@@ -147,14 +147,19 @@ class Revision:
         return content
 
     def stimuli(self, audit: str) -> dict[str, str]:
-        """File of data/stimuli/<audit> -> digest of its content; empty where the study has none of its own."""
+        """File of data/stimuli/<audit> -> digest of its content; empty where the study has none of its own.
+
+        RevisionError where it has some that are not to be had.
+        """
         folder = Store(Path()).stimuli_folder(audit).as_posix()
         place = (self._folder / folder).as_posix()
         try:
             paths = sorted(str(path) for path in self._files.find(place))
             return {path.removeprefix(f"{place}/"): sha256(self._files.read_bytes(path)).hexdigest() for path in paths}
-        except _absent():
+        except FileNotFoundError:
             return {}
+        except _absent() as error:
+            raise RevisionError(f"{folder} of '{self.name}' is not to be had; run 'dvc fetch --all-commits'") from error
 
     def asked(self, spec: AuditSpec, file: str, model: str) -> Asked:
         """What a model was asked, by the settings that the run read and the params; see `_generate`.

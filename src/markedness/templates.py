@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pandas as pd
 from pydantic import ValidationError
 
-from markedness.axes import Axes, as_written, group_name
+from markedness.axes import Axes, Value, as_written, group_name
 from markedness.records import AuditError, Prompt, Stimuli, Strict
 
 LONGEST_ARTICLE = 4
@@ -188,24 +188,8 @@ def check_phrases(axes: Axes, audit: str) -> None:
         rests = {group_name({a: v for a, v in group.items() if a != name}, axes) for group in groups}
         others = {key for other in axes if other != name for key in axes[other].values}
         for key, value in axis.values.items():
-            place = f"{audit}.axes.{name}.values.{key}"
-            if unknown := [rest for rest in value.phrases if rest not in rests]:
-                raise AuditError(
-                    f"{place}.phrases: '{unknown[0]}' is no group of the other axes; known: {', '.join(sorted(rests))}"
-                )
-            if unknown := [form for form in value.forms if form not in others]:
-                raise AuditError(
-                    f"{place}.forms: '{unknown[0]}' is no value of another axis; known: {', '.join(sorted(others))}"
-                )
-            if value.forms and value.noun:
-                raise AuditError(f"{place}.forms: a value with a noun is worded by that; leave one of the two out")
-            article, _, rest = (value.phrase or "").partition(" ")
-            is_article = rest and article.islower() and len(article) <= LONGEST_ARTICLE
-            if article.isascii() and article and not value.noun and not is_article:
-                raise AuditError(
-                    f"{place}.phrase: '{value.phrase}' does not begin with an article, as 'an Asian' does; write one, "
-                    "or give label alone"
-                )
+            if fault := _unheard(value, rests, others):
+                raise AuditError(f"{audit}.axes.{name}.values.{key}.{fault}")
     if any(value.phrases for axis in axes.values() for value in axis.values.values()):
         lacking = [group_name(group, axes) for group in groups if given_phrase(group, axes) is None]
         if lacking:
@@ -213,3 +197,21 @@ def check_phrases(axes: Axes, audit: str) -> None:
                 f"{audit}.axes: phrases are given for some groups, but not for {', '.join(lacking)}; give all, because "
                 "the others would get an English article"
             )
+
+
+def _unheard(value: Value, rests: set[str], others: set[str]) -> str:
+    """Words of a value that no prompt would hold as they are meant; "" where there are none.
+
+    ``rests``: the groups of the other axes; ``others``: their values.
+    """
+    if unknown := [rest for rest in value.phrases if rest not in rests]:
+        return f"phrases: '{unknown[0]}' is no group of the other axes; known: {', '.join(sorted(rests))}"
+    if unknown := [form for form in value.forms if form not in others]:
+        return f"forms: '{unknown[0]}' is no value of another axis; known: {', '.join(sorted(others))}"
+    if value.forms and value.noun:
+        return "forms: a value with a noun is worded by that; leave one of the two out"
+    article, _, rest = (value.phrase or "").partition(" ")
+    is_article = rest and article.islower() and len(article) <= LONGEST_ARTICLE
+    if article and article.isascii() and not value.noun and not is_article:
+        return f"phrase: '{value.phrase}' has no article before it, as 'an Asian' has; write one, or give label alone"
+    return ""

@@ -29,7 +29,7 @@ from markedness.param_blocks import GateParams
 from markedness.params import ParamsError
 from markedness.provenance import changed_files
 from markedness.results import Score, not_estimated
-from markedness.revision import Revision
+from markedness.revision import Revision, RevisionError
 from markedness.store import SHIPPED, Store
 from markedness.working_tree import DVCStateError
 
@@ -340,12 +340,20 @@ def test_a_revision_whose_data_are_in_no_cache_and_no_remote_is_said(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a clone of which one commit alone was pushed and pulled."""
+    own = folder / "data" / "stimuli" / "homogeneity"
+    own.mkdir(parents=True)
+    (own / "names.csv").write_text("name,race,gender\n", encoding="utf-8")
     committed(folder)
+    dvc(folder, "add", "-q", own.relative_to(folder).as_posix())
+    git(folder, "add", f"{own}.dvc")
+    git(folder, "commit", "-m", "stimuli of its own")
     shutil.rmtree(folder / ".dvc" / "cache")
     monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path / "of another machine"))
     made = gated(folder, {"baseline": "main", "models": ["v2"]})
     assert made.status == 3 and all("main has no features of v2" in one.reason for one in made.decisions)
-    assert Revision(folder, "main").stimuli("homogeneity") == {}
+    with pytest.raises(RevisionError, match="data/stimuli/homogeneity of 'main' is not to be had"):
+        Revision(folder, "main").stimuli("homogeneity")
+    assert Revision(folder, "main").stimuli("personas") == {}
 
 
 def test_a_revision_that_was_measured_otherwise_is_not_compared(folder: Path) -> None:

@@ -181,6 +181,11 @@ class Case:
         candidate, baseline = self.candidate.estimate, self.baseline.estimate
         return (candidate, candidate), (baseline, baseline)
 
+    @property
+    def w(self) -> float:
+        """By how much the candidate is worse; negative where it is better."""
+        return max(min(way.least(*self.at) for way in of) for of in self.ways)
+
     def bounds(self, candidate: Range, baseline: Range) -> tuple[float, float]:
         """Lower and upper bound of w wherever the two lie within these ranges.
 

@@ -65,7 +65,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from markedness.gate.cases import Case, Decision, Outcome, Pair, Way, null_of, one_sided, shown
+from markedness.gate.cases import Case, Decision, Outcome, Pair, Way, null_of, shown
 from markedness.gate.missing import turned
 from markedness.results import NAN, Score, VerdictKind, verdict
 from markedness.stats.inference import ALPHA, Spread, detectable, difference, holm, redetected
@@ -122,10 +122,8 @@ def _p_worse(case: Case) -> float:
         return 1.0
     if math.isnan(d) or not spread.known:
         return NAN
-    if case.pair.margin is not None:
-        return case.p_beyond(case.pair.margin)
-    if case.worse:
-        return one_sided(spread, case.worse * d)
+    if case.pair.margin is not None or case.worse:
+        return case.p_beyond(case.pair.margin or 0.0)
     return spread.p(d) if (d > 0) == case.candidate.above_null else 1.0
 
 
@@ -153,7 +151,7 @@ def _by_margin(case: Case) -> Decision:
         return Decision(pair, Outcome.PASSED, "the two agree in every cluster")
     if (why := _unmeasured(case)) or not case.spread.known:
         return Decision(pair, Outcome.INCONCLUSIVE, why or f"the difference has no interval ({case.difference.method})")
-    w = max(min(way.least(*case.at) for way in of) for of in case.ways)
+    w = case.w
     low, high = case.bounds(*case.at)
     passed, failed = high < margin, low > margin
     if case.worse:

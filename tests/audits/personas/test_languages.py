@@ -184,8 +184,8 @@ def test_phrases_for_some_groups_or_for_none_that_exists_are_refused(stimuli: Fo
             Value(noun="Latine person", forms={"woman": "Latina"}),
             r"forms: a value with a noun is worded by that",
         ),
-        (Value(phrase="Latine"), r"Latine\.phrase: 'Latine' does not begin with an article"),
-        (Value(phrase="African American"), "does not begin with an article"),
+        (Value(phrase="Latine"), r"Latine\.phrase: 'Latine' has no article before it"),
+        (Value(phrase="African American"), "has no article before it"),
     ],
 )
 def test_words_that_no_prompt_would_hold_as_they_are_meant_are_refused(

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from markedness.audits.homogeneity import DEFAULT_AXES
 from markedness.audits.homogeneity.language.categories import word_counts
-from markedness.axes import Axes, groups_in_one_order
+from markedness.axes import Axes, about_a_group, groups_in_one_order
 from markedness.records import AuditError, Features, Status, Stimuli, Strict, Unsupported
 from markedness.text.embeddings import DEFAULT_MODEL, Dtype, EmbeddingError, embed
 from markedness.text.languages import language_name, latin_alone, no_embeddings, unreadable
@@ -69,8 +69,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         When the texts cannot be embedded.
     """
     axes = [axis for axis in params.axes if axis in responses]
-    of_group = responses["group"].astype("string").fillna("").ne("")
-    responses = responses[of_group] if of_group.any() else responses  # the others are in no comparison
+    responses = responses[about_a_group(responses["group"])]
     rows = responses[list(dict.fromkeys(["prompt_id", "group", *axes, "status"]))].copy()
     rows["cue"] = responses["prompt_id"]
     rows["category"] = responses["answer"]

@@ -32,7 +32,7 @@ from markedness.audits.personas.language.readability import unread_measures
 from markedness.audits.personas.language.sampling import every_nth
 from markedness.audits.personas.language.tokens import Rule, removal_lists, tokenize
 from markedness.audits.personas.language.word_counts import WordCounts, count_words
-from markedness.axes import Axes
+from markedness.axes import Axes, about_a_group
 from markedness.cards import count
 from markedness.records import FILE_ROW, Features, Status, Stimuli, Strict
 from markedness.text.embeddings import DEFAULT_MODEL, Dtype, EmbeddingError, embed
@@ -183,9 +183,7 @@ def _included(responses: pd.DataFrame, params: Params) -> tuple[pd.DataFrame, pd
     table["kind"] = table["kind"].fillna("persona").astype(str)
     answers = responses["answer"].reset_index(drop=True)
     left_out = table["status"].isin([status.value for status in params.exclude]) | answers.isna()
-    of_group = table["group"].fillna("").ne("")
-    if of_group.any():  # the others are in no comparison
-        left_out |= ~of_group
+    left_out |= ~table.groupby("kind")["group"].transform(about_a_group).astype(bool)
     if "dropped" in responses:
         left_out |= responses["dropped"].reset_index(drop=True).astype(bool)
     table["included"] = ~left_out

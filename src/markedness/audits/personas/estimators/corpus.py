@@ -20,7 +20,7 @@ from markedness.audits.personas.estimators.units import COPIES, Units
 from markedness.audits.personas.language.contrasts import LogOddsPrior, contrast_log_odds, marked
 from markedness.audits.personas.language.groups import Group, Grouping
 from markedness.audits.personas.language.word_counts import WordCounts
-from markedness.axes import Axes, groups_in_one_order
+from markedness.axes import Axes, about_a_group, groups_in_one_order
 from markedness.records import AuditError, FeatureTables, Status
 from markedness.results import named_contrasts
 from markedness.stats.inference import ALPHA, Floats
@@ -70,8 +70,7 @@ class Corpus:
     def __init__(self, features: FeatureTables, axes: Axes, kind: str) -> None:
         self.kind, self.axes, self.features = kind, axes, features
         texts = features["texts"][features["texts"]["kind"].eq(kind)]
-        of_group = texts["group"].astype("string").fillna("").ne("")
-        self.rows = texts[of_group] if of_group.any() else texts
+        self.rows = texts[about_a_group(texts["group"])]
         """All texts about a group, those left out of the measures included; all where none is."""
         self.used = self.rows[self.rows["included"].astype(bool)].reset_index(drop=True)
         self.texts = self.used["text"].to_numpy(np.int64)
