@@ -33,6 +33,23 @@ def shared(rng: np.random.Generator, units: int = 60, names: int = 12, cells: in
     return Crossed(values, {"name": name, "reference_name": reference}, np.zeros(units))
 
 
+def test_p_of_names_matched_one_to_one_does_not_hang_on_the_order_of_the_rows() -> None:
+    # the variances by name and by reference name are equal but for rounding, their degrees of freedom are not
+    rng = np.random.default_rng(11)
+    pair, cell = (codes.ravel() for codes in np.meshgrid(np.arange(10), np.arange(4), indexing="ij"))
+    shift = rng.normal(0, 0.3, 10)
+    found = set()
+    for _ in range(60):
+        order = rng.permutation(len(pair))
+        values = np.full((len(pair), 4), np.nan)
+        values[np.arange(len(pair)), cell[order]] = shift[pair[order]] + 0.3 * np.cos(7 * pair + cell)[order]
+        names = {"name": (cell * 10 + pair)[order], "reference_name": pair[order]}
+        made = Crossed(values, names, np.zeros(len(pair))).excess(np.random.default_rng(0))
+        assert made.null is not None and made.detectable is not None
+        found.add((round(made.null.p, 9), round(made.detectable, 9)))
+    assert len(found) == 1
+
+
 def test_flip_test_enumerates_few_clusters() -> None:
     # Three clusters of 1: of eight sums only 3 and -3 are as large; one of 2 against 1 and 1: 4 of 8 reach 0, all do.
     rng = np.random.default_rng(0)

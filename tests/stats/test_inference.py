@@ -243,6 +243,14 @@ def of_clusters(influences: dict[str, float], df: float) -> Score:
     return inference.claim("gap.x", 1.0, inference.Spread(error, df, influences={"name": influences}), method="")
 
 
+def test_difference_counts_all_clusters_where_few_are_shared() -> None:
+    # of 384 texts two that were word for word alike made a comparison of "2 of 'text'"
+    first = of_clusters({f"a{number}": 1.0 for number in range(12)} | {"both": 1.0}, 12)
+    second = of_clusters({f"b{number}": 1.0 for number in range(12)} | {"both": 1.0}, 12)
+    assert inference.difference(first, second).clusters == {"name": 25}
+    assert inference.difference(first, first).clusters == {"name": 13}
+
+
 def test_difference_has_no_more_degrees_of_freedom_than_the_scores_allow() -> None:
     # of moments: paired 12 of one size, 3 * 12**2 / 12 = 36, 11 by their number; those of the Scores are fewer
     twelve = {f"c{number}": 1.0 for number in range(12)}

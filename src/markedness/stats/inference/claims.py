@@ -11,7 +11,7 @@ from markedness.results import NAN, NOTHING, About, Score
 from markedness.stats.inference.corrections import NOT_AT_THIS_SIZE, coarse
 from markedness.stats.inference.permutation import Null
 from markedness.stats.inference.power import ALPHA
-from markedness.stats.inference.spreads import CROSSED, MIN_CLUSTERS, NO_SPREAD, Spread
+from markedness.stats.inference.spreads import CROSSED, MIN_CLUSTERS, NO_SPREAD, TIE, Spread
 
 NO_INTERVAL = "no interval: the two are not sampled by the same factors"
 """The method of a difference that has none."""
@@ -100,16 +100,17 @@ def difference(first: Score, second: Score, confidence_level: float = 0.95) -> S
     for name in [name for name in first.influences if name != CROSSED]:
         a, b = first.influences[name], second.influences[name]
         every = sorted(a.keys() | b.keys())
-        shared = sum(cluster in b for cluster in a)
         values = np.array([a.get(c, 0.0) - b.get(c, 0.0) for c in every])
         variance = float(np.square(values).sum())
         # Influences of normal size have a fourth moment of three squared variances.
         moment = 3 * variance**2 / float(np.power(values, 4).sum()) if variance > 0 else NAN
         freedom = min(moment, len(every) - 1, _freedom(first, second, name))
-        clusters[name] = shared or len(every)
+        clusters[name] = len(every)
         multiway += variance
-        if variance > best:
-            best, df = variance, freedom
+        alike = math.isclose(variance, best, rel_tol=TIE)  # where factors are one partition, but for rounding
+        if variance > best or alike:
+            df = min(df, freedom) if alike else freedom
+            best = max(best, variance)
     best = max(best, multiway + sum(score.influences.get(CROSSED, {}).get(CROSSED, 0.0) for score in (first, second)))
     found = Spread(math.sqrt(best), df, clusters)
     low, high = found.interval(estimate, confidence_level)
@@ -143,4 +144,4 @@ def _freedom(first: Score, second: Score, name: str) -> float:
 def _df_of(score: Score, name: str) -> float:
     """Degrees of freedom of a Score over a factor; infinite where they are those of another."""
     squares = {one: sum(value**2 for value in of.values()) for one, of in score.influences.items() if one != CROSSED}
-    return score.df if score.df > 0 and squares[name] == max(squares.values()) else math.inf
+    return score.df if score.df > 0 and squares[name] >= max(squares.values()) * (1 - TIE) else math.inf

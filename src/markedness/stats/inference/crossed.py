@@ -24,7 +24,7 @@ from markedness.stats.inference.anova_type import ClusterSums, anova_type
 from markedness.stats.inference.arrays import Codes, Floats, LeaveOut
 from markedness.stats.inference.permutation import Null, draws_needed, flip_test
 from markedness.stats.inference.power import ALPHA
-from markedness.stats.inference.spreads import MIN_CLUSTERS, NO_SPREAD, Spread, effective, spread
+from markedness.stats.inference.spreads import MIN_CLUSTERS, NO_SPREAD, TIE, Spread, effective, spread
 
 SPARSE = 16
 """With fewer differences that are not 0, signs of clusters are exchanged: a t-test of so few is too liberal."""
@@ -164,15 +164,12 @@ class Crossed:
                 one_way[place], freedom[place] = np.where(enough[place], variance, 0.0), size - 1
                 exact = np.fmax(exact, np.where(enough[place], self._exact(part), np.nan))
             multiway += np.where(enough[list(part.members)].all(axis=0), part.sign * variance, 0.0)
-        largest = one_way.argmax(axis=0) if len(one_way) else np.zeros(k, dtype=int)
-        variance, df = (
-            np.take_along_axis(rows, largest[None], 0)[0] if len(rows) else np.full(k, np.nan)
-            for rows in (one_way, freedom)
-        )
+        variance = one_way.max(axis=0, initial=0.0)
+        df = np.where(one_way >= variance * (1 - TIE), freedom, np.inf).min(axis=0, initial=np.inf)
         with np.errstate(invalid="ignore", divide="ignore"):
             below = (np.square(one_way) / np.maximum(freedom, 1e-9)).sum(axis=0)
             crossed = np.minimum(np.square(multiway) / below, np.where(enough, freedom, 0.0).max(axis=0, initial=0.0))
-            df = np.where(multiway > variance, crossed, df)
+            df = np.where(multiway > variance * (1 + TIE), crossed, df)
             error = np.sqrt(np.maximum(variance, multiway))
             error = np.where(enough.any(axis=0) & (error > 1e-12), error, np.nan)
             margin = stats.t.ppf((1 + confidence_level) / 2, df) * error

@@ -19,6 +19,8 @@ MIN_CLUSTERS = 6
 """Effective clusters that a factor needs in each group; with fewer it counts as fixed."""
 CROSSED = "crossed"
 """In `Spread.influences`, the (negative) part of the variance that belongs to intersections of factors."""
+TIE = 1e-9
+"""Variances that differ by less, relatively, differ by rounding: of tied factors that with the fewest df counts."""
 _BATCH = 4_000_000
 """Numbers in one array of replicates."""
 
@@ -190,7 +192,8 @@ def spread(
         variance, df, influence = _jackknife(without, codes, len(labels), group, cell)
         one_way[name] = (variance, df)
         influences[name] = dict(zip(map(str, labels), influence.tolist(), strict=True))
-    name, (variance, df) = max(one_way.items(), key=lambda item: item[1][0])
+    variance = max(of_factor for of_factor, _ in one_way.values())
+    df = min(df for of_factor, df in one_way.values() if of_factor >= variance * (1 - TIE))
     if len(sampled) > 1:
         shared = 0.0
         for n_crossed in range(2, len(sampled) + 1):
@@ -204,7 +207,7 @@ def spread(
                 shared += (-1) ** (n_crossed + 1) * variance_shared
         influences[CROSSED] = {CROSSED: shared}
         multiway = shared + sum(v for v, _ in one_way.values())
-        if multiway > variance * (1 + 1e-9):  # equal where factors are one partition, but for rounding
+        if multiway > variance * (1 + TIE):  # equal where factors are one partition
             below = sum(v**2 / d for v, d in one_way.values() if d > 0)
             variance, df = multiway, min(multiway**2 / below, max(d for _, d in one_way.values()))
     return Spread(
