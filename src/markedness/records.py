@@ -213,6 +213,8 @@ class CorpusColumns:
     """Further columns that the audit's stages write, "{axis}" for one per axis: no axis may have their names."""
     may_be_axis: tuple[str, ...] = ()
     """Columns of every table that are an axis of this audit all the same."""
+    without_group: str = "they are in no comparison"
+    """What becomes of rows without a group."""
 
 
 # ---------------------------------------------------------------- stage results

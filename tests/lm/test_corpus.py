@@ -339,6 +339,14 @@ def test_summary_counts_groups_and_names_rows_and_values_without_one(tmp_path: P
     ]
 
 
+def test_read_corpus_takes_no_blank_at_the_end_of_an_id_for_another_id(tmp_path: Path) -> None:
+    # 8 crawls of which some had a blank behind their number were 16
+    (tmp_path / "a.csv").write_text("text,race,gender,cluster\n x ,Black,man,1\ny,Black,man,1 \n", encoding="utf-8")
+    columns = CorpusColumns(required=("text",), optional=("cluster",))
+    found = corpus.read_corpus(CorpusSource(path="a.csv"), tmp_path, "models.m.personas", AXES, columns).rows
+    assert set(found["cluster"]) == {"1"} and found["text"].tolist() == [" x ", "y"]
+
+
 def test_read_corpus_with_codes_of_an_axis_that_others_use_says_so_in_a_note(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text(TWO_ROWS, encoding="utf-8")
     shared = {**RIGHT, "values": {**RIGHT["values"], "race": {"w": "White", "b": "Black", "q": "Black"}}}

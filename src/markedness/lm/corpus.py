@@ -25,7 +25,7 @@ from markedness.records import GENERATION_COLUMNS, CorpusColumns, composed
 MAX_CHARACTERS = 1_000_000
 """Longest text: a longer one is a broken file (a quote that is never closed), not an answer."""
 AS_WRITTEN = ("text", "prompt")
-"""Columns kept as the file has them; all others are composed (NFC), so that a name is one however it was typed."""
+"""Columns kept as the file has them; others are composed (NFC), without blanks at their ends: one name is one name."""
 GROUPS_NAMED = 40
 """Groups that `Corpus.summary` names."""
 
@@ -43,6 +43,8 @@ class Corpus:
     """Axes without a column; none where another column names the group."""
     unused: tuple[str, ...]
     """Codes of an axis that no row has, each as a sentence."""
+    without_group: str
+    """What becomes of rows without a group."""
     notes: tuple[str, ...] = ()
     """What a log says of itself that a reader must know, such as that its run was broken off."""
 
@@ -67,7 +69,8 @@ class Corpus:
         yield f"{len(named):,} rows of {len(self.files)} file(s), {len(counts)} groups: {shown or 'none'}{more}"
         if empty := int(named.eq("").sum()):
             first = self.place(int(named.index[named.eq("")][0]))
-            yield f"note: {empty:,} of {len(named):,} rows have no group (first: {first}); they are in no comparison"
+            of = f"{empty:,} of {len(named):,} rows have no group (first: {first})"
+            yield f"note: {of}; {self.without_group}"
         for axis in (name for name in axes if name in self.rows):
             unseen = [value for value in axes[axis].values if value not in set(self.rows[axis].dropna().unique())]
             if unseen:
@@ -119,7 +122,8 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
     if faults := [sentence for sentence, is_fault in unused if is_fault]:
         raise ModelError("\n".join(f"{where}.{fault}" for fault in faults))
     for name, text in found.items():
-        found[name] = _values(text, source.values.get(name, {}))
+        text = _values(text, source.values.get(name, {}))
+        found[name] = text if name in AS_WRITTEN else text.str.strip()  # a blank after an id is no other id
     for name, constant in source.constants.items():
         found[name] = pd.Series(constant, index=table.index, dtype="string")
     if "cue" in (*columns.required, *columns.optional) and "cue" not in found:
@@ -135,7 +139,7 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
         rows[name] = ended(table, name) if log else pd.Series(pd.NA, index=table.index, dtype="string")
     absent = () if columns.axes == "none" else tuple(sources.absent)
     codes = tuple(sentence for sentence, _ in unused)
-    return Corpus(_as_generations(rows, axes), files, first_rows, absent, codes, notes)
+    return Corpus(_as_generations(rows, axes), files, first_rows, absent, codes, columns.without_group, notes)
 
 
 def _tables(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -740,6 +742,50 @@ def test_complete_corpus_of_decisions_that_do_not_name_their_text_says_so() -> N
     rows = stored_scores(**decisions).drop(columns="utterance")
     with pytest.raises(AuditError, match=r"several scores of the prompt 'C1' .* give the corpus a column pair or"):
         generate.complete_corpus(rows, STIMULI, generate.Params())
+
+
+def test_complete_corpus_of_a_decision_of_a_text_without_a_guise_is_refused() -> None:
+    # three texts without a guise became the neutral context of all: at one prompt .542 convicted were .292
+    decisions = [paired_scores(prompt_id="C1", candidate=word) for word in ("convicted", "acquitted")]
+    rows = pd.concat(decisions, ignore_index=True).drop_duplicates(["pair", "guise", "candidate"])
+    neutral = rows.iloc[:1].assign(guise="", group="", pair="", verb="", utterance="")
+    assert (
+        len(generate.complete_corpus(pd.concat([rows, neutral], ignore_index=True), STIMULI, generate.Params()))
+        == len(rows) + 1
+    )
+    for column in ("pair", "utterance", "verb"):
+        lost = neutral.assign(**{column: "go-1"})
+        with pytest.raises(
+            AuditError, match=rf"1 score of decisions is of no guise and yet of a text, .* {column} 'go"
+        ):
+            generate.complete_corpus(pd.concat([rows, lost], ignore_index=True), STIMULI, generate.Params())
+    of_traits = paired_scores()
+    of_traits.loc[0, ["guise", "group"]] = ""  # of an association: in no comparison, as the note says
+    assert len(generate.complete_corpus(of_traits, STIMULI, generate.Params())) == len(of_traits)
+
+
+@pytest.mark.parametrize("sign", ["-0,5", "17.8 %", "5*", "inf"])
+def test_ratings_that_are_no_numbers_are_refused_before_anything_is_asked(sign: str, tmp_path: Path) -> None:
+    # written with decimal commas, all but whole numbers were dropped: favorability.overt -0.28 in place of -0.82
+    def stimuli(table: pd.DataFrame) -> FolderStimuli:
+        table.to_csv(tmp_path / "data" / "stimuli" / "guise" / "adjectives.csv", index=False)
+        return FolderStimuli("guise", tmp_path)
+
+    shutil.copytree(ROOT / "data" / "stimuli" / "guise", tmp_path / "data" / "stimuli" / "guise")
+    table = STIMULI.table("adjectives.csv")
+    for column in ("favorability", "percent_2012"):
+        wrong = table.assign(**{column: table[column].where(table["attribute"].ne("lazy"), sign)})
+        with pytest.raises(
+            AuditError, match=rf"adjectives\.csv: {column} of 'lazy' is '{re.escape(sign)}', which is no"
+        ):
+            asked(SMALL, stimuli=stimuli(wrong))
+        with pytest.raises(AuditError, match="which is no number"):  # the whole column, too
+            asked(SMALL, stimuli=stimuli(table.assign(**{column: sign})))
+    twice = pd.concat([table, table.iloc[:1].assign(favorability="1")])
+    with pytest.raises(AuditError, match="'aggressive' stands in several rows; keep one"):
+        asked(SMALL, stimuli=stimuli(twice))
+    noted = table.assign(note="see p. 4", favorability=" NA ")
+    assert len(asked(SMALL, stimuli=stimuli(pd.concat([noted, noted.iloc[:1]])))) == len(asked(SMALL))
 
 
 def test_complete_corpus_of_an_unknown_prompt_names_the_remedy() -> None:

@@ -39,6 +39,7 @@ SPEC = AuditSpec(
             "copied",
             "set_texts",
         ),
+        without_group="those of decisions are the neutral context, others are in no comparison",
     ),
     table="scores",
     cluster="pair",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 from pydantic import Field
 
+from markedness.audits.guise.design.tasks import ratings
 from markedness.audits.guise.language.texts import text_table
 from markedness.cards import are, count
 from markedness.in_common import linked, told_links
@@ -173,16 +174,10 @@ def _attributes(rows: pd.DataFrame, stimuli: Stimuli) -> pd.DataFrame:
     by = rows.groupby(["task", "attribute"], as_index=False, sort=False)
     found = by.agg(ratings_table=("ratings_table", "first"), detrimental=("detrimental", "first"),
                    attribute_tokens=("attribute_tokens", "max"))  # fmt: skip
-    tables = [_ratings(str(name), stimuli) for name in found["ratings_table"].dropna().unique()]
+    tables = [
+        ratings(str(name), stimuli).reset_index().assign(ratings_table=name)
+        for name in found["ratings_table"].dropna().unique()
+    ]
     if tables:
         found = found.merge(pd.concat(tables), "left", ["ratings_table", "attribute"])
     return found.drop(columns="ratings_table")
-
-
-def _ratings(name: str, stimuli: Stimuli) -> pd.DataFrame:
-    """The numeric columns of one table of attributes."""
-    table = stimuli.table(name, ["attribute"])
-    attribute = table["attribute"].str.strip()
-    numbers: pd.DataFrame = table.drop(columns="attribute").apply(pd.to_numeric, errors="coerce")
-    rated = numbers.dropna(axis="columns", how="all").assign(ratings_table=name, attribute=attribute)
-    return rated[attribute.ne("")].drop_duplicates("attribute", keep="last")

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator, model_validator
 
 from markedness.audits.guise.design.guises import RULES
 from markedness.audits.guise.design.stored import with_pairs
-from markedness.audits.guise.design.tasks import Question, Task, questions
+from markedness.audits.guise.design.tasks import MISSING, Question, Task, questions
 from markedness.audits.guise.design.texts import TextReader, TextSource
 from markedness.axes import Axes, Axis, Value
 from markedness.records import AuditError, Completion, Prompt, Scalar, Stimuli, Strict
@@ -30,10 +30,6 @@ DEFAULT_AXES: Axes = {
         },
     )
 }
-
-
-MISSING = ("", "nan", "none", "null", "na", "n/a")
-"""What a stored score is where there is none, whatever the case."""
 
 
 class Params(Strict):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from markedness.audits.guise.design.texts import digest
+from markedness.cards import are, count
 from markedness.in_common import linked
 from markedness.records import AuditError
 
@@ -36,9 +37,11 @@ def with_pairs(rows: pd.DataFrame, of_guise: pd.Series[bool], overt: pd.Series[b
     Raises
     ------
     AuditError
-        When unmatched scores of a decision do not say which text they are of; when one pair has texts of two clusters,
-        or two texts of one guise; when a row of the setting matched has no pair.
+        When a score of a decision names a text and no guise; when unmatched scores of a decision do not say which text
+        they are of; when one pair has texts of two clusters, or two texts of one guise; when a row of the setting
+        matched has no pair.
     """
+    _check_neutral(rows[~of_guise & rows["kind"].eq("decision")])
     rows = rows.copy()
     named = [rows[column].astype("string") for column in ("cluster", "verb") if column in rows]
     rows["cluster"] = named[0].mask(named[0].eq("")) if named else pd.Series(pd.NA, rows.index, "string")
@@ -66,6 +69,17 @@ def with_pairs(rows: pd.DataFrame, of_guise: pd.Series[bool], overt: pd.Series[b
         )
     _one_text_a_pair(rows[of_guise & ~lacking])
     return _with_copies(rows, of_guise & ~overt)
+
+
+def _check_neutral(rows: pd.DataFrame) -> None:
+    """Refuse a decision without a guise that is of a text: it would count as the neutral context of all of them."""
+    for column in ("pair", "utterance", "verb", "cluster", "text"):
+        if column in rows and len(named := rows.loc[rows[column].fillna("").ne(""), column]):
+            raise AuditError(
+                f"guise: {count(len(named), 'score')} of decisions {are(len(named))} of no guise and yet of a text, "
+                f"such as that of {column} '{named.iloc[0]!s:.40}', and without a guise a row is the neutral context: "
+                f"fill its guise or leave it out; where it is the neutral context, empty its {column}"
+            )
 
 
 def _with_copies(rows: pd.DataFrame, of_text: pd.Series[bool]) -> pd.DataFrame:

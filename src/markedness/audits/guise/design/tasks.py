@@ -14,6 +14,10 @@ from markedness.records import AuditError, Message, Prompt, Scalar, Stimuli, Str
 from markedness.templates import check_template, fill, read_stimuli
 
 FILE = "tasks.yaml"
+MISSING = ("", "nan", "none", "null", "na", "n/a")
+"""What a number is where there is none, whatever the case."""
+RATINGS = ("favorability", "percent_", "prestige")
+"""How the names of columns with ratings begin."""
 
 
 class Task(Strict):
@@ -134,12 +138,10 @@ def _templates(task: Task, shipped: Mapping[str, str], where: str) -> dict[str, 
 def _candidates(task: Task, stimuli: Stimuli, where: str) -> dict[str, dict[str, Scalar]]:
     """Attribute -> the columns of its rows."""
     if isinstance(task.attributes, str):
-        table = stimuli.table(task.attributes, ["attribute"])
+        rated = ratings(task.attributes, stimuli).to_dict("index")
         words: dict[str, dict[str, Scalar]] = {
-            str(row["attribute"]).strip(): {"ratings_table": task.attributes, "stereotype": _stereotype(row)}
-            for row in table.to_dict("records")
+            str(word): {"ratings_table": task.attributes, "stereotype": _stereotype(row)} for word, row in rated.items()
         }
-        words.pop("", None)
     else:
         words = {word.strip(): {} for word in task.attributes or ()}
     if task.kind != "decision":
@@ -150,13 +152,40 @@ def _candidates(task: Task, stimuli: Stimuli, where: str) -> dict[str, dict[str,
     return {word: columns | {"detrimental": word in detrimental} for word, columns in words.items()}
 
 
-def _stereotype(rating: Mapping[Hashable, str]) -> float:
+def ratings(name: str, stimuli: Stimuli) -> pd.DataFrame:
+    """Attribute -> the columns of a table of attributes that hold numbers; NaN where an attribute is not rated.
+
+    Raises
+    ------
+    AuditError
+        For a cell that is no number in a column of numbers, which are those with a number and those whose names are
+        known to hold ratings, and for an attribute with several ratings.
+    """
+    table = stimuli.table(name, ["attribute"]).apply(lambda column: column.str.strip())
+    table = table[table["attribute"].ne("")].drop_duplicates().set_index("attribute")
+    if table.index.has_duplicates:
+        raise AuditError(f"{name}: '{table.index[table.index.duplicated()][0]}' stands in several rows; keep one")
+    found = {}
+    for column, cells in table.items():
+        numbers, blank = pd.to_numeric(cells, errors="coerce"), cells.str.casefold().isin(MISSING)
+        strange = cells[~np.isfinite(numbers) & ~blank]
+        if len(strange) and (numbers.notna().any() or str(column).startswith(RATINGS)):
+            raise AuditError(
+                f"{name}: {column} of '{strange.index[0]}' is '{strange.iloc[0]:.40}', which is no number; write '.' "
+                "before the decimals and no sign of a unit, and leave the cell empty where there is no rating"
+            )
+        if numbers.notna().any():
+            found[str(column)] = numbers
+    return pd.DataFrame(found, table.index)
+
+
+def _stereotype(rating: Mapping[Hashable, float]) -> float:
     """How strongly people attach an attribute to the marked guise, in [-1, 1]; 0 where the table does not say.
 
     1 for an attribute that at least 20 % of the participants named in 1933; otherwise the lower the prestige of an
     occupation (1 to 9), the higher: (5.3 - prestige) / 2, clipped. The planted control follows it.
     """
-    named, prestige = (pd.to_numeric(rating.get(key, ""), errors="coerce") for key in ("percent_1933", "prestige"))
+    named, prestige = (rating.get(key, np.nan) for key in ("percent_1933", "prestige"))
     if named >= 20:
         return 1.0
     return 0.0 if np.isnan(prestige) else float(np.clip((5.3 - prestige) / 2, -1, 1))
