@@ -88,6 +88,8 @@ def test_single_questions_for_any_model_are_asked_once_when_scored() -> None:
         ("names.csv", STIMULI.table("names.csv").assign(name="Kim"), "the name Kim twice"),
         ("names.csv", STIMULI.table("names.csv").assign(gender=lambda t: t["gender"] + t["group"]), "share no gender"),
         ("tasks.csv", STIMULI.table("tasks.csv").assign(valence="good"), "valence of 'hireable' is 'good'"),
+        ("tasks.csv", STIMULI.table("tasks.csv").assign(names="y"), "names of 'hireable' is 'y'; write yes or no"),
+        ("names.csv", STIMULI.table("names.csv").assign(selected="x"), "is 'x'; write yes or no"),
         ("tasks.csv", pd.concat([STIMULI.table("tasks.csv")] * 2), "'hireable' is listed twice"),
         ("dialect.csv", STIMULI.table("dialect.csv").assign(AAVE=" "), "has no AAVE text"),
         ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": ["I am rich"], "b": ["x"], "screen": {"money": ["rich"]}},
@@ -126,6 +128,8 @@ def test_complete_corpus_with_one_pair_of_several_texts_says_so(column: str) -> 
         "pair": ["0", "0", "1", "1"], "group": ["White", "Black"] * 2, "y": [1] * 4, column: list("aabb"),
     }  # fmt: skip
     assert len(stored(**of_pair)) == 4
+    # rows without a group are left out, whatever their texts are
+    assert len(stored(**of_pair | {"group": ["", None, "White", "Black"], column: list("abcc")})) == 4
     with pytest.raises(StimuliError, match=f"the pair '0' has texts of several values of {column}"):
         stored(**of_pair | {"pair": ["0"] * 4})
 
@@ -145,6 +149,13 @@ def test_complete_corpus_with_a_valence_that_decides_nothing_says_so(valence: li
     assert stored(**of_pair, valence=["+1", "1", "1.0", "1"])["valence"].tolist() == [1] * 4
     with pytest.raises(StimuliError, match=fault):
         stored(**of_pair, valence=valence)
+
+
+def test_complete_corpus_with_a_row_of_a_group_and_a_dialect_says_so() -> None:
+    of_pair: dict[str, Sequence[object]] = {"pair": list("0011"), "y": [1] * 4}
+    assert len(stored(**of_pair, group=["White", "Black", "SAE", "AAVE"])) == 4
+    with pytest.raises(StimuliError, match=r"rows of 'Black AAVE', both a name's group and a dialect.*blank"):
+        stored(**of_pair, group=["White", "Black", "White", "Black AAVE"])
 
 
 def test_complete_corpus_with_a_task_in_another_case_names_its_spelling() -> None:

@@ -215,9 +215,9 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     Raises
     ------
     StimuliError
-        When there is neither a judgment nor what it is about, when one pair has several vignettes, or several names of
-        one group, when one task has several valences, or one that is neither 1, -1 nor 0, or when a task of the tasks
-        file is spelt otherwise.
+        When there is neither a judgment nor what it is about, when a row has a name's group and a dialect, when one
+        pair has several vignettes, or several names of one group, when one task has several valences, or one that is
+        neither 1, -1 nor 0, or when a task of the tasks file is spelt otherwise.
     """
     if "y" not in rows and not rows["text"].replace("", pd.NA).notna().any():
         raise StimuliError(
@@ -227,8 +227,7 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
         raise StimuliError(
             "annotation: the corpus has neither pair nor vignette, so that no texts can be matched; name one"
         )
-    for column in ("vignette", "name"):
-        one_text_a_pair(rows, column)
+    one_text_a_pair(rows, {*params.name_axis.values, *params.axes[DIALECT].values})
     rows = rows.copy(deep=False)
     if "valence" in rows:
         rows["valence"] = one_valence_a_task(rows)

@@ -54,7 +54,7 @@ def read_tasks(stimuli: Stimuli, file: str) -> list[Task]:
             raise StimuliError(f"{file}: valence of '{row['task']}' is '{valence}'; use 1, 0 or -1")
         tasks.append(
             Task(row["task"], row["description"].strip(), row.get("domain", ""), int(valence),
-                 row.get("names", "yes").lower() in ("yes", "true", "1"), row.get("dialect", ""))
+                 _is_yes(row.get("names", "yes"), f"{file}: names of '{row['task']}'"), row.get("dialect", ""))
         )  # fmt: skip
     name, times = Counter(task.task for task in tasks).most_common(1)[0] if tasks else ("", 0)
     if times > 1:
@@ -72,16 +72,25 @@ def select_tasks(tasks: Sequence[Task], selected: Sequence[str] | None, paradigm
     return list(fit.values()) if selected is None else [fit[name] for name in selected]
 
 
+def _is_yes(cell: str, where: str) -> bool:
+    """A cell of yes or no, as spreadsheets write it; an empty one is no."""
+    said = cell.strip().casefold()
+    if said not in ("yes", "true", "1", "no", "false", "0", ""):
+        raise StimuliError(f"{where} is '{cell:.40}'; write yes or no")
+    return said in ("yes", "true", "1")
+
+
 def read_names(stimuli: Stimuli, file: str, axis: Axis) -> Names:
     """Names by group and gender; without a column ``gender`` all names have the gender ""."""
-    table = stimuli.table(file, ("group", "name"))
+    table = stimuli.table(file, ("group", "name")).apply(lambda column: column.str.strip())
     if "selected" in table:  # the table of `markedness names score`
-        table = table[table["selected"].str.lower().isin(["true", "1", "yes"])]
+        cells = zip(table["selected"], table["name"], strict=True)
+        table = table[pd.Series([_is_yes(cell, f"{file}: selected of {name}") for cell, name in cells], table.index)]
     gender = table["gender"] if "gender" in table else pd.Series("", index=table.index)
     found: dict[str, dict[str, list[str]]] = {}
     for group in axis.values:
         rows = table["group"] == group
-        for name, of in zip(table.loc[rows, "name"].str.strip(), gender[rows], strict=True):
+        for name, of in zip(table.loc[rows, "name"], gender[rows], strict=True):
             names = found.setdefault(group, {}).setdefault(of, [])
             if not name or name in names:
                 fault = f"the name {name} twice" if name else "an empty name"

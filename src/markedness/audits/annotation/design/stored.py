@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import numpy as np
 import pandas as pd
 
 from markedness.audits.annotation.design.stimuli import StimuliError
 
 
-def one_text_a_pair(rows: pd.DataFrame, column: str) -> None:
+def one_text_a_pair(rows: pd.DataFrame, groups: Collection[str]) -> None:
     """Refuse a pair whose texts of one group, iteration and task are about several vignettes or names.
 
-    Where a text has no pair, it is matched by its vignette: that must have one name of each group.
+    Where a text has no pair, it is matched by its vignette: that must have one name of each group. Refuse a text of a
+    name's group and of a dialect, too, which is none of ``groups``: there is none that it could be compared with.
     """
+    if crossed := [group for group in rows["group"].dropna().unique() if group and group not in groups]:
+        raise StimuliError(
+            f"annotation: the corpus has rows of '{crossed[0]}', both a name's group and a dialect, and a text is "
+            "compared by one of them; leave the other out of models.<model>.annotation.columns, or its cells blank"
+        )
     paired = rows["pair"].fillna("").ne("") if "pair" in rows else pd.Series(False, rows.index)
-    for matched, of_it in (("pair", rows[paired]), ("vignette", rows[~paired])):
-        if column in rows and matched in rows and column != matched:
-            _one_text(of_it, matched, column)
+    for column in ("vignette", "name"):
+        for matched, of_it in (("pair", rows[paired]), ("vignette", rows[~paired])):
+            if column in rows and matched in rows and column != matched:
+                _one_text(of_it, matched, column)
 
 
 def _one_text(rows: pd.DataFrame, matched: str, column: str) -> None:
     keys = [name for name in ("paradigm", "iteration", "task", matched, "group") if name in rows]
-    named = rows[rows[matched].fillna("").ne("") & rows[column].fillna("").ne("")]
+    there = [rows[name].fillna("").ne("") for name in (matched, column, "group")]
+    named = rows[np.all(there, axis=0)]  # without a group a row counts nowhere
     several = named.groupby(keys, sort=False, observed=True, dropna=False)[column].nunique().gt(1)
     if several.any():
         pair = dict(zip(keys, several.index[several][0], strict=True))[matched]
