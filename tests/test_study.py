@@ -255,6 +255,11 @@ def test_compare_between_revisions_reads_git_and_the_cache(tmp_path: Path, monke
     assert "personas.generate.temperature is 1.0 in before, 0.2 in workspace; ask both alike" in note
     assert "personas.generate.samples is 20 in before, 21 in workspace" in note
     assert note in said[-1] and asked["p"] < 0.05
+    with monkeypatch.context() as patched:
+        patched.setattr(revisions, "stale", lambda params, every: {("personas", "model"): "params.yaml personas"})
+        old = revisions.compare(loaded, "before", "workspace", say=said.append)
+    why = "workspace has nothing to compare (the results of model are older than params, data or code"
+    assert old["note"].item().startswith(why), old["note"]
     for none in ("nowhere", "HEAD:params.yaml", "HEAD^{tree}"):  # the last are a file and a folder of git
         with pytest.raises(RevisionError, match=re.escape(f"'{none}' is neither a git revision")):
             revisions.compare(loaded, none, "HEAD", say=said.append)

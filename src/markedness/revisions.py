@@ -130,9 +130,10 @@ def compare(
                     held[name].add((audit, model))
             if len(known) == 2:
                 asked[audit], unread = asked_of(list(sides.values()), audit, file, model)
-                why = _older(sides.values(), now, file, audit, model) or why_not(audit) or unread
-                why = why or read_otherwise(audits.spec(audit), file, model, *sides.values())
-                features[audit] = dict.fromkeys(known, Unsupported(why)) if why else known
+                old = _older(sides.values(), now, file, audit, model)
+                spec = audits.spec(audit)
+                why = "" if old else why_not(audit) or unread or read_otherwise(spec, file, model, *sides.values())
+                features[audit] = dict.fromkeys(known, Unsupported(why)) if why else {**known, **old}
             elif None not in metrics.values():
                 frames.append(_plain(audit, model, metrics))
         frames.append(_of_model(differences_of(params, features, asked), model))
@@ -152,15 +153,21 @@ def compare(
     return table
 
 
-def _older(sides: Iterable[Revision], now: Mapping[tuple[str, str], str], file: str, audit: str, model: str) -> str:
-    """Why the features that a side holds are not those of its params, data and code; "" where they are.
+def _older(
+    sides: Iterable[Revision], now: Mapping[tuple[str, str], str], file: str, audit: str, model: str
+) -> dict[str, Unsupported]:
+    """Side -> why the features that it holds are not those of its params, data and code, where they are not.
 
     ``now``: what differs of the results in the workspace, where that is a side.
     """
-    if what := now.get((audit, model)):
-        return older(model, what)
-    found = (side.older(audits.spec(audit), file, model) for side in sides if side.name != WORKSPACE)
-    return next(filter(None, found), "")
+    what = now.get((audit, model), "")
+    why = {
+        side.name: (older(model, what) if what else "")
+        if side.name == WORKSPACE
+        else side.older(audits.spec(audit), file, model)
+        for side in sides
+    }
+    return {name: Unsupported(reason) for name, reason in why.items() if reason}
 
 
 def _of_model(differences: pd.DataFrame, model: str) -> pd.DataFrame:
