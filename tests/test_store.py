@@ -87,6 +87,28 @@ def test_stimuli_without_a_needed_column_names_it(tmp_path: Path) -> None:
         Store(tmp_path).stimuli("annotation").table("names.csv", ["name"])
 
 
+def test_stimuli_are_read_without_blanks_at_the_ends_of_cells(tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text("group ,name,x\nBlack , Ann\u00a0,1\nWhite,Eve\n", encoding="utf-8")
+    found = Store(tmp_path).stimuli("annotation").table("names.csv", ["group", "name"])
+    assert found["group"].tolist() == ["Black", "White"] and found["name"].tolist() == ["Ann", "Eve"]
+    assert found["x"].tolist() == ["1", ""]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        # pandas takes the first column for an index, and a task was "or unfriendly."
+        ("group,name\nBlack,Ann,or Anna\n", "rows have more cells than the header; put cells with a comma in quotes"),
+        ("group,name\nBlack,Ann,\n", "more cells than the header"),
+        ("group,Gender,name\nBlack,female,Ann\n", "the column 'Gender' is read as 'gender'; write it so"),
+    ],
+)
+def test_stimuli_whose_columns_would_be_taken_otherwise_are_refused(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(StoreError, match=message):
+        Store(tmp_path).stimuli("annotation").table("names.csv")
+
+
 def test_stimuli_that_do_not_exist_name_every_place(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"neither in data/stimuli/guise/ nor beside params.yaml"):
         Store(tmp_path).stimuli("guise").text("nothing.txt")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import AfterValidator, Field, PrivateAttr, SerializerFunctionWrapHandler, WrapSerializer, model_validator
 
-from markedness.records import Strict, composed
+from markedness.records import AuditError, Strict, composed
 
 
 class Value(Strict):
@@ -52,6 +53,35 @@ class Axis(Strict):
     def marked(self) -> list[str]:
         """All values but the unmarked one, in order."""
         return [value for value in self.values if value != self.unmarked]
+
+
+def respelt(column: pd.Series, axis: Axis) -> pd.Series:
+    """Values of an axis by their key, where the file has a label, noun or alias, or other capitals."""
+    keys: dict[str, set[str]] = {}
+    for key, words in axis.values.items():
+        for spelling in {key, words.label, words.phrase, words.noun, *words.aliases} - {None}:
+            keys.setdefault(composed(str(spelling)).casefold(), set()).add(key)
+    found = {
+        text: keys[composed(text).casefold().strip()]
+        for text in column.dropna().unique()
+        if text not in axis.values and composed(text).casefold().strip() in keys
+    }
+    return column.replace({text: next(iter(named)) for text, named in found.items() if len(named) == 1})
+
+
+def as_values(column: pd.Series, axis: Axis, where: str) -> pd.Series:
+    """A column of a stimuli file by the keys of an axis, as `respelt`; other values, which are not asked about, stay.
+
+    Raises
+    ------
+    AuditError
+        For a value that is none of the axis and nearly one ("Asain"): its rows would be left out.
+    """
+    found = respelt(column, axis)
+    for value in found[~found.isin([*axis.values, ""])].unique():
+        if near := get_close_matches(value, axis.values, n=1, cutoff=0.8):
+            raise AuditError(f"{where} has '{value:.40}', no value of the axis; if it is '{near[0]}', write it so")
+    return found
 
 
 def about_a_group(groups: pd.Series) -> pd.Series:

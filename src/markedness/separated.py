@@ -61,6 +61,29 @@ def read_separated(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, sep=between, quoting=how, dtype=str, keep_default_na=False, encoding="utf-8-sig")
 
 
+def read_stimuli_table(path: Path, like: Path) -> pd.DataFrame:
+    """A table of stimuli: all cells as text without blanks at their ends, "" where empty or where a row ends early.
+
+    Raises
+    ------
+    ValueError
+        As `read_separated`; where rows have more cells than the header, which would shift all columns; where a column
+        differs from one of the table that the package has under this name, ``like``, in capitals alone.
+    """
+    table = read_separated(path)
+    if not isinstance(table.index, pd.RangeIndex):
+        raise ValueError("rows have more cells than the header; put cells with a comma in quotes")
+    table = table.rename(columns=str.strip).fillna("")
+    for name in table.columns:
+        table[name] = table[name].str.strip()
+    if like.is_file() and like != path:
+        meant = {name.casefold(): name for name in read_separated(like).columns}
+        for name in table.columns:
+            if (written := meant.get(name.casefold(), name)) != name:
+                raise ValueError(f"the column '{name}' is read as '{written}'; write it so")
+    return table
+
+
 def _refuse_broken_quotes(path: Path) -> None:
     """A reader of CSV takes rows between a quotation mark that was not meant so and the next one for one cell."""
     with path.open("rb") as raw:

@@ -19,7 +19,7 @@ import yaml
 from markedness import files, reads, tables
 from markedness.files import StoreError, atomic, read_parquet
 from markedness.records import Columns, Features, Unsupported
-from markedness.separated import read_results, read_separated
+from markedness.separated import read_results, read_stimuli_table
 from markedness.working_tree import main_tree, state_folder
 
 _PACKAGE = Path(__file__).parent
@@ -326,7 +326,7 @@ class FolderStimuli:
         """See `markedness.records.Stimuli.table`."""
         path = self.path(name)
         try:
-            table = read_separated(path)
+            table = read_stimuli_table(path, Store(SHIPPED).stimuli_folder(self.audit) / self._inside(name))
         except ValueError as error:  # not UTF-8, not a table, empty
             raise StoreError(f"{path}: not a table in UTF-8 with a header: {error}") from error
         missing = [column for column in columns if column not in table]

@@ -218,6 +218,12 @@ def test_what_was_not_run_is_no_look(folder: Path) -> None:
     assert not (folder / "results" / "gate" / "looks.csv").exists()
     shutil.move(folder / "elsewhere", features)
     assert gated(folder, {**BLOCK, "looks": 1}).status == 0
+    counted = (folder / "results" / "gate" / "looks.csv").read_bytes()
+    shutil.move(features, folder / "elsewhere")  # and takes none back: any number of looks was free after one
+    assert gated(folder, {**BLOCK, "looks": 1}).status == 3
+    assert (folder / "results" / "gate" / "looks.csv").read_bytes() == counted
+    with pytest.raises(StoreError, match="counts looks of which 1 were planned"):
+        gated(folder, {**BLOCK, "looks": 5})
 
 
 @pytest.mark.parametrize(

@@ -132,9 +132,9 @@ def tokens(text: str) -> None:
 
 def removed_strings(text: str) -> None:
     from markedness.audits.personas.language.tokens import removal_lists, without_strings
+    from markedness.store import FolderStimuli
 
-    table = pd.read_csv(PACKAGE.parents[1] / "data" / "stimuli" / "personas" / "removed_strings.csv", dtype=str)
-    without_strings([text], *removal_lists(table["stage"], table["string"]))
+    without_strings([text], *removal_lists(FolderStimuli("personas", PACKAGE.parents[1])))
 
 
 def lexicons(text: str) -> None:

@@ -92,8 +92,13 @@ class Look:
     of: int
     digest: str
     """Of all data that are looked at."""
-    earlier: tuple[tuple[int, int, str, str], ...]
-    """Rows of looks.csv but for this look's."""
+    rows: tuple[tuple[int, int, str, str], ...]
+    """Those of looks.csv before."""
+
+    @property
+    def earlier(self) -> list[tuple[int, int, str, str]]:
+        """Rows of looks.csv but for this look's."""
+        return [row for row in self.rows if row[0] != self.number]
 
     @property
     def said(self) -> str:
@@ -107,10 +112,10 @@ class Look:
             return ""
         return f"this is look {self.number}, planned were {self.of}: no error rate holds for it; a new study decides"
 
-    def table(self, outcome: Outcome) -> pd.DataFrame:
-        """looks.csv: `LOOK_COLUMNS`."""
-        rows = sorted([*self.earlier, (self.number, self.of, self.digest, str(outcome))])
-        return pd.DataFrame(rows, columns=list(LOOK_COLUMNS))
+    def table(self, outcome: Outcome | None) -> pd.DataFrame:
+        """looks.csv: `LOOK_COLUMNS`; without an outcome nothing was looked at, and it is as it was."""
+        rows = self.rows if outcome is None else [*self.earlier, (self.number, self.of, self.digest, str(outcome))]
+        return pd.DataFrame(sorted(rows), columns=list(LOOK_COLUMNS))
 
 
 def look(
@@ -151,7 +156,7 @@ def look(
         " ".join([*(_data(store, audit, model) for audit, model in known), *at_revision]).encode()
     ).hexdigest()[:16]
     number = next((n for n, _, data, _ in earlier if data == now), max((n for n, *_ in earlier), default=0) + 1)
-    return Look(number, planned, now, tuple(row for row in earlier if row[0] != number))
+    return Look(number, planned, now, tuple(earlier))
 
 
 def _data(store: Store, audit: str, model: str) -> str:

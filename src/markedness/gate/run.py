@@ -97,21 +97,20 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
         one for one in pairs
         if one.candidate is not None and not any((one.audit, name) in not_of_now for name in (one.model, baseline))
     ]  # fmt: skip
-    # what decides nothing is no look at the data
-    look = None if not seen else outputs.look(store, settings.looks, list(digests), at_revision)
+    look = outputs.look(store, settings.looks, list(digests), at_revision)
     decisions = decide(pairs, settings.looks or 1)
     left_out += [
         f"{audit}: the results of {model} were made without DVC, so that they may be of earlier params"
         for audit, model in sorted(of_unknown_params(params, known))
     ]
     decisions = [_unless_older(one, baseline, not_of_now) for one in decisions]
-    if look and look.beyond:
+    if look and seen and look.beyond:
         decisions = [replace(one, outcome=Outcome.INCONCLUSIVE, reason=look.beyond) for one in decisions]
     made = Gated(decisions, list(dict.fromkeys(left_out)))
-    _write(store, made, baseline, digests, look, also)
+    _write(store, made, baseline, digests, look, bool(seen), also)
     for sentence in _not_passed(made.decisions):
         say(f"gate: {sentence}")
-    if look:
+    if look and seen:
         say(f"gate: {look.said}")
     for model in models:
         own = [one for one in made.decisions if one.pair.model == model]
@@ -140,12 +139,13 @@ def _not_passed(decisions: list[Decision]) -> Iterator[str]:
 
 def _write(
     store: Store, made: Gated, baseline: str, digests: Mapping[tuple[str, str], str], look: outputs.Look | None,
-    also: Path | None,
+    seen: bool, also: Path | None,
 ) -> None:  # fmt: skip
-    text = outputs.summary(made.decisions, baseline, made.left_out, look.said if look else "")
+    """results/gate; where nothing is ``seen`` that could be decided, it is no look at the data, and none is counted."""
+    text = outputs.summary(made.decisions, baseline, made.left_out, look.said if look and seen else "")
     with store.renewed(store.gated()) as new:
-        if look:
-            store.write_csv(new / "looks.csv", look.table(made.outcome))
+        if look and (seen or look.rows):
+            store.write_csv(new / "looks.csv", look.table(made.outcome if seen else None))
         store.write_csv(new / "gate.csv", outputs.table(made.decisions, baseline, digests))
         store.write_bytes(new / "gate.xml", outputs.junit(made.decisions, baseline))
         store.write_bytes(new / "summary.md", text.encode())

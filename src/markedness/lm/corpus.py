@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from markedness.axes import Axes, Axis, group_name, groups_in_one_order
+from markedness.axes import Axes, group_name, groups_in_one_order, respelt
 from markedness.lm.base import ModelError
 from markedness.lm.batch_logs import batch_requests, unanswered
 from markedness.lm.config import CorpusSource
@@ -20,7 +20,7 @@ from markedness.lm.log_rows import ended, together
 from markedness.lm.logs import read_log
 from markedness.lm.mapping import Sources, spellings, unused_codes
 from markedness.lm.paths import fields, with_paths
-from markedness.records import GENERATION_COLUMNS, CorpusColumns, composed
+from markedness.records import GENERATION_COLUMNS, CorpusColumns
 
 MAX_CHARACTERS = 1_000_000
 """Longest text: a longer one is a broken file (a quote that is never closed), not an answer."""
@@ -122,15 +122,17 @@ def read_corpus(source: CorpusSource, root: Path, where: str, axes: Axes, column
     if faults := [sentence for sentence, is_fault in unused if is_fault]:
         raise ModelError("\n".join(f"{where}.{fault}" for fault in faults))
     for name, text in found.items():
-        text = _values(text, source.values.get(name, {}))
-        found[name] = text if name in AS_WRITTEN else text.str.strip()  # a blank after an id is no other id
+        coded = _values(text, source.values.get(name, {}))
+        if name not in AS_WRITTEN:  # a blank after an id or a code makes no other one
+            coded = coded.where(coded.ne(text).fillna(False), _values(text.str.strip(), source.values.get(name, {})))
+        found[name] = coded
     for name, constant in source.constants.items():
         found[name] = pd.Series(constant, index=table.index, dtype="string")
     if "cue" in (*columns.required, *columns.optional) and "cue" not in found:
         stems = np.repeat([path.stem for path in files], [len(table) for table in tables])
         found["cue"] = pd.Series(stems, index=table.index, dtype="string")
     for axis in (name for name in axes if name in found):
-        found[axis] = _respelt(found[axis].fillna(""), axes[axis])
+        found[axis] = respelt(found[axis].fillna(""), axes[axis])
         _check_values(found[axis], axis, axes, where, source, lambda row: _place(files, first_rows, row))
     order = [name for name in (*axes, *columns.required, *columns.optional) if name in found]
     rows = pd.DataFrame({name: found[name] for name in order}, index=table.index)
@@ -265,20 +267,6 @@ def _values(text: pd.Series, mapping: Mapping[Any, str]) -> pd.Series:
     """Codes as our values."""
     replaced = {spelling: value for code, value in mapping.items() for spelling in spellings(code)}
     return text.replace(replaced) if mapping else text
-
-
-def _respelt(column: pd.Series, axis: Axis) -> pd.Series:
-    """Values of an axis by their key, where the file has a label, noun or alias, or other capitals."""
-    keys: dict[str, set[str]] = {}
-    for key, words in axis.values.items():
-        for spelling in {key, words.label, words.phrase, words.noun, *words.aliases} - {None}:
-            keys.setdefault(composed(str(spelling)).casefold(), set()).add(key)
-    found = {
-        text: keys[composed(text).casefold().strip()]
-        for text in column.dropna().unique()
-        if text not in axis.values and composed(text).casefold().strip() in keys
-    }
-    return column.replace({text: next(iter(named)) for text, named in found.items() if len(named) == 1})
 
 
 def _check_values(

@@ -90,6 +90,8 @@ def test_single_questions_for_any_model_are_asked_once_when_scored() -> None:
         ("tasks.csv", STIMULI.table("tasks.csv").assign(valence="good"), "valence of 'hireable' is 'good'"),
         ("tasks.csv", STIMULI.table("tasks.csv").assign(names="y"), "names of 'hireable' is 'y'; write yes or no"),
         ("names.csv", STIMULI.table("names.csv").assign(selected="x"), "is 'x'; write yes or no"),
+        ("names.csv", STIMULI.table("names.csv").assign(group="Blck"), "has 'Blck', no value of the axis; if it"),
+        ("dialect.csv", pd.concat([STIMULI.table("dialect.csv")] * 2), "the pair 'introduction-01' stands twice"),
         ("tasks.csv", pd.concat([STIMULI.table("tasks.csv")] * 2), "'hireable' is listed twice"),
         ("dialect.csv", STIMULI.table("dialect.csv").assign(AAVE=" "), "has no AAVE text"),
         ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": ["I am rich"], "b": ["x"], "screen": {"money": ["rich"]}},
@@ -101,6 +103,19 @@ def test_single_questions_for_any_model_are_asked_once_when_scored() -> None:
 def test_stimuli_of_the_user_are_checked_with_a_clear_sentence(name: str, content: object, message: str) -> None:
     with pytest.raises(AuditError, match=message.replace("{", r"\{").replace("}", r"\}")):
         prompts(generate.Params(), stimuli=Replaced(name, content))
+
+
+def test_names_and_dialect_pairs_in_other_capitals_are_asked() -> None:
+    names, texts = STIMULI.table("names.csv"), STIMULI.table("dialect.csv")
+    names.loc[::2, "group"] = names["group"].str.lower()
+    names.loc[::3, "gender"] = names["gender"].str.title()
+    texts.loc[::2, "kind"] = texts["kind"].str.title()
+    for params, file, table in (
+        (generate.Params(paradigms=("names",), names=TWO_TASKS), "names.csv", names),
+        (generate.Params(paradigms=("dialect",)), "dialect.csv", texts),
+    ):
+        asked = [prompt.text for prompt in prompts(params, stimuli=Replaced(file, table))]
+        assert asked == [prompt.text for prompt in prompts(params)]
 
 
 def test_a_task_that_is_not_there_is_named_with_those_that_are() -> None:

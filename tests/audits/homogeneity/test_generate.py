@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from tests.audits.homogeneity.stages import STIMULI, prompts
 from markedness.audits.homogeneity import DEFAULT_AXES, generate
 from markedness.audits.homogeneity.design.study import StimuliError
 from markedness.axes import Axis, Value
+from markedness.records import AuditError
 
 
 def test_prompts_of_main_study_are_the_published_design() -> None:
@@ -79,6 +82,62 @@ def test_prompts_of_unknown_study_cue_or_group_say_what_is_known() -> None:
     }
     with pytest.raises(StimuliError, match="no name for the group 'Martian man'"):
         prompts(axes=axes)
+
+
+class Replaced:
+    """The packaged stimuli with one table in other words."""
+
+    language = "en"
+
+    def __init__(self, name: str, table: pd.DataFrame) -> None:
+        self.name, self.own = name, table
+        self.has, self.data, self.text = STIMULI.has, STIMULI.data, STIMULI.text
+
+    def table(self, name: str, columns: Sequence[str] = ()) -> pd.DataFrame:
+        return self.own if name == self.name else STIMULI.table(name, columns)
+
+
+def changed(file: str, column: str, row: int, cell: str) -> Replaced:
+    table = STIMULI.table(file)
+    table.loc[row, column] = cell
+    return Replaced(file, table)
+
+
+@pytest.mark.parametrize("spelling", ["asian", "ASIAN", " asian"])
+def test_names_of_a_group_that_is_written_otherwise_are_of_that_group(spelling: str) -> None:
+    # five of fifteen Asian names written "asian" were left out
+    asked = list(
+        generate.prompts(changed("names.csv", "race", 0, spelling), generate.Params(), np.random.default_rng(0))
+    )
+    assert {p.columns["name"] for p in asked[0]} == {p.columns["name"] for p in prompts()}
+
+
+@pytest.mark.parametrize(
+    ("file", "column", "cell", "message"),
+    [
+        (
+            "names.csv",
+            "race",
+            "Asain",
+            "race has 'Asain', no value of the axis; if it is 'Asian', write it so",
+        ),
+        ("names.csv", "name", "", "names.csv: Asian woman has an empty name; remove it"),
+        ("names.csv", "name", "Min", "names.csv: Asian woman has the name Min twice; remove it"),
+        ("situation_cues.csv", "cue", "exam", "the cue exam stands twice"),
+        ("situation_cues.csv", "cue", "", "a cue has no name"),
+        ("situation_cues.csv", "word_limit", "three", "word_limit of sports is 'three'; write a whole number"),
+        ("situation_cues.csv", "word_limit", "-3", "word_limit of sports is '-3'"),
+    ],
+)
+def test_stimuli_of_the_user_are_checked_with_a_clear_sentence(file: str, column: str, cell: str, message: str) -> None:
+    with pytest.raises(AuditError, match=message):
+        next(generate.prompts(changed(file, column, 0, cell), generate.Params(), np.random.default_rng(0)))
+
+
+def test_word_limits_that_a_spreadsheet_wrote_as_decimals_are_read() -> None:
+    stimuli = changed("situation_cues.csv", "word_limit", 0, "3.0")
+    (asked,) = generate.prompts(stimuli, generate.Params(), np.random.default_rng(0))
+    assert {p.columns["word_limit"] for p in asked if p.prompt_id == "sports"} == {3}
 
 
 def test_complete_corpus_sets_the_word_limits_of_known_cues_alone() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 
 from markedness.audits.knowledge import clean, controls, generate
 from markedness.audits.knowledge.design.examples import object_examples, relation_examples
-from markedness.audits.knowledge.design.subjects import named_often, with_listed
+from markedness.audits.knowledge.design.subjects import classes, named_often, with_listed
 from markedness.audits.knowledge.design.triples import Triple, fold
 from markedness.axes import Axes, Axis, Value
 from markedness.records import UNSUPPORTED, AuditError, Completion, Prompt
@@ -165,6 +166,24 @@ def test_crawl_of_several_crawls_keeps_each_as_it_is_alone(crawl: Crawl) -> None
     assert later[0] != later[1] != later[2]
     # a triple that another crawl has too is no duplicate
     assert clean.clean(several, clean.Params()).groupby("crawl")["duplicate"].sum().nunique() == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("ethnicity,,no,x", "a row has no class or no subject; fill it or remove the row"),
+        ("ethnicity,Irish people,reference,x", "class 'ethnicity' has 'reference' in unmarked; write yes, or nothing"),
+    ],
+)
+def test_own_subjects_are_checked_with_a_clear_sentence(row: str, message: str, tmp_path: Path) -> None:
+    shipped = (Path(__file__).parents[3] / "data" / "stimuli" / "knowledge" / "subjects.csv").read_text(
+        encoding="utf-8"
+    )
+    (tmp_path / "subjects.csv").write_text(f"{shipped}{row}\n", encoding="utf-8")
+    with pytest.raises(AuditError, match=message):
+        classes(FolderStimuli("knowledge", tmp_path), {})
+    (tmp_path / "subjects.csv").write_text(f"{shipped}ethnicity,Irish people,no,x\n", encoding="utf-8")
+    assert classes(FolderStimuli("knowledge", tmp_path), {})["ethnicity"].unmarked == "White people"
 
 
 @pytest.mark.parametrize(("listed", "subjects"), [

@@ -1,8 +1,16 @@
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from markedness.audits.personas import generate
+from markedness.audits.personas.language.lexicons import read_lexicons
 from markedness.audits.personas.language.tokens import dropped_letters, removal_lists, tokenize, without_strings
+from markedness.files import StoreError
+from markedness.records import AuditError
+from markedness.store import FolderStimuli
 
 
 def test_tokenize_published_deletes_all_but_letters_inside_words() -> None:
@@ -51,8 +59,54 @@ def test_without_strings_cuts_whole_words_first_then_pieces_in_order() -> None:
     assert cut == [" said the born per heroic"]
 
 
-def test_removal_lists_splits_rows_by_stage() -> None:
-    assert removal_lists(["1", "3", "2", "3"], ["he", "mom", "asia", "boy"]) == [["he"], ["asia"], ["mom", "boy"]]
+def own_table(folder: Path, name: str, content: str) -> FolderStimuli:
+    """Stimuli of which one table is in other words."""
+    path = folder / "data" / "stimuli" / "personas" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    return FolderStimuli("personas", folder)
+
+
+def test_removal_lists_splits_rows_by_stage_as_a_spreadsheet_writes_them(tmp_path: Path) -> None:
+    stimuli = own_table(tmp_path, "removed_strings.csv", "stage,string\n1,He \n3,mom\n2.0,asia\n3 ,boy\n")
+    removed = removal_lists(stimuli)
+    assert removed == [["He"], ["asia"], ["mom", "boy"]]
+    # "She" in the list, "she" in the text: a classifier told groups apart by it alone, p = .002
+    assert without_strings(["He saw the boys"], *removed) == [" saw the s"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("4,he\n", "has the stage '4' and the string 'he'; stages are 1 to 3"),
+        ("1,\n", "the string ''"),
+        ("2,*innen\n", r"'\*innen' is no regular expression .nothing to repeat"),
+        ("1,he,\n", "rows have more cells than the header; put cells with a comma in quotes"),
+    ],
+)
+def test_strings_to_remove_that_cannot_be_are_refused_before_anything_is_asked(
+    content: str, message: str, tmp_path: Path
+) -> None:
+    stimuli = own_table(tmp_path, "removed_strings.csv", f"stage,string\n{content}")
+    with pytest.raises((AuditError, StoreError), match=message):
+        next(generate.prompts(stimuli, generate.Params(), np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("Pos,strong\nPos,\n", "1 row without a lexicon or a word"),
+        ("Pos,strong\npos,kind\n", "the lexicon pos has two spellings"),
+    ],
+)
+def test_lexicons_with_empty_words_or_in_two_spellings_are_refused_before_anything_is_asked(
+    content: str, message: str, tmp_path: Path
+) -> None:
+    stimuli = own_table(tmp_path, "lexicon.csv", f"lexicon,word\n{content}")
+    with pytest.raises(AuditError, match=message):  # an empty word was counted everywhere: 507 %
+        next(generate.prompts(stimuli, generate.Params(), np.random.default_rng(0)))
+    stimuli = own_table(tmp_path, "lexicon.csv", "lexicon,word\nPos,strong \nPos ,kind\n")
+    assert read_lexicons(stimuli) == {"Pos": ["strong", "kind"]}
 
 
 def test_dropped_letters_of_published_tokens_are_all_but_a_to_z() -> None:

@@ -24,6 +24,7 @@ from markedness.audits.personas.language.lexicons import (
     Counting,
     lexicon_percents,
     phrases,
+    read_lexicons,
     sentiment,
     word_sentiments,
 )
@@ -128,7 +129,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
 
     counts = count_words(tokenize(readable("words"), rule))
     table["sentiment"] = sentiment(readable("sentiment"))
-    lexicons = _lexicons(stimuli)
+    lexicons = read_lexicons(stimuli)
     notes += filter(None, [phrases(lexicons, params.lexicon_counting)])
     percents = lexicon_percents(readable("lexicon"), lexicons, params.lexicon_counting, rule)
     table = table.assign(**{f"lexicon: {name}": values for name, values in percents.items()})
@@ -238,8 +239,7 @@ def _classifiers(rows: pd.DataFrame, params: Params, stimuli: Stimuli) -> list[C
     """Those of each kind of text; ``rows``: the table of texts with their answers, in the order of the split."""
     if not params.svm.enabled:
         return []
-    strings = stimuli.table("removed_strings.csv", ["stage", "string"])
-    removed = removal_lists(strings["stage"], strings["string"])
+    removed = removal_lists(stimuli)
     kinds = rows[rows["included"]].groupby("kind", sort=False)
     return [classify(of_kind, removed, params.axes, params.svm) for _, of_kind in kinds]
 
@@ -249,13 +249,6 @@ def _stacked(parts: Sequence[pd.DataFrame], dtypes: Mapping[str, str]) -> pd.Dat
     parts = [part for part in parts if len(part)]
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(dtypes))
     return table[list(dtypes)].astype(dict(dtypes))
-
-
-def _lexicons(stimuli: Stimuli) -> dict[str, list[str]]:
-    if not stimuli.has("lexicon.csv"):
-        return {}
-    table = stimuli.table("lexicon.csv", ["lexicon", "word"])
-    return {str(name): rows["word"].tolist() for name, rows in table.groupby("lexicon", sort=False)}
 
 
 def _embeddings(answers: pd.Series[str], params: Params, notes: list[str], why_none: str = "") -> pd.DataFrame:

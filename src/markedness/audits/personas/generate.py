@@ -10,6 +10,8 @@ from pydantic import Field
 
 from markedness.audits.personas import AXES
 from markedness.audits.personas.design.wording import given_words, person
+from markedness.audits.personas.language.lexicons import read_lexicons
+from markedness.audits.personas.language.tokens import REMOVED, removal_lists
 from markedness.axes import Axes, group_name
 from markedness.records import AuditError, Completion, Message, Prompt, Sampling, Stimuli, Strict
 from markedness.templates import check_different, check_phrases, check_template, fill, placeholders, read_stimuli
@@ -98,6 +100,9 @@ def prompts(
         When params.prompts names a prompt that prompts.yaml lacks, or phrases are given for some groups only.
     """
     check_phrases(params.axes, "personas")
+    read_lexicons(stimuli)  # featurize reads these two: a fault is said before anything is asked
+    if stimuli.has(REMOVED):
+        removal_lists(stimuli)
     asked = PromptFile.read(stimuli)
     groups = stimuli.data(GROUPS) or {} if stimuli.has(GROUPS) else None
     words = {

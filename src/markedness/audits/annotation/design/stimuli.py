@@ -11,7 +11,7 @@ import pandas as pd
 
 from markedness.audits.annotation.design.texts import Text
 from markedness.audits.annotation.design.vignettes import Vignette, compose, screen
-from markedness.axes import Axis
+from markedness.axes import Axis, as_values
 from markedness.records import AuditError, Stimuli
 from markedness.templates import check_template
 
@@ -72,6 +72,12 @@ def select_tasks(tasks: Sequence[Task], selected: Sequence[str] | None, paradigm
     return list(fit.values()) if selected is None else [fit[name] for name in selected]
 
 
+def _one_spelling(cells: pd.Series) -> pd.Series:
+    """Cells that differ in capitals alone, all as the first of them."""
+    first = {cell.casefold(): cell for cell in reversed(cells.unique().tolist())}
+    return cells.map(lambda cell: first[cell.casefold()])
+
+
 def _is_yes(cell: str, where: str) -> bool:
     """A cell of yes or no, as spreadsheets write it; an empty one is no."""
     said = cell.strip().casefold()
@@ -82,11 +88,12 @@ def _is_yes(cell: str, where: str) -> bool:
 
 def read_names(stimuli: Stimuli, file: str, axis: Axis) -> Names:
     """Names by group and gender; without a column ``gender`` all names have the gender ""."""
-    table = stimuli.table(file, ("group", "name")).apply(lambda column: column.str.strip())
+    table = stimuli.table(file, ("group", "name"))
+    table = table.assign(group=as_values(table["group"], axis, f"{file}: group"))
     if "selected" in table:  # the table of `markedness names score`
         cells = zip(table["selected"], table["name"], strict=True)
         table = table[pd.Series([_is_yes(cell, f"{file}: selected of {name}") for cell, name in cells], table.index)]
-    gender = table["gender"] if "gender" in table else pd.Series("", index=table.index)
+    gender = _one_spelling(table["gender"]) if "gender" in table else pd.Series("", index=table.index)
     found: dict[str, dict[str, list[str]]] = {}
     for group in axis.values:
         rows = table["group"] == group
@@ -129,7 +136,9 @@ def read_vignettes(
 
 def dialect_texts(table: pd.DataFrame, file: str, task: Task, axis: Axis, n_pairs: int | None) -> list[Text]:
     """The texts that one task is asked about, each content in every dialect."""
-    rows = table[table["kind"] == task.kind].head(n_pairs or len(table))
+    rows = table[table["kind"].str.casefold() == task.kind.casefold()].head(n_pairs or len(table))
+    if (again := rows["pair"].duplicated()).any():
+        raise StimuliError(f"{file}: the pair '{rows.loc[again, 'pair'].iloc[0]}' stands twice; give each its own")
     if rows.empty:
         raise StimuliError(f"{file}: no pair has the kind '{task.kind}' that the task '{task.task}' needs; add one")
     texts = [

@@ -153,15 +153,15 @@ def _candidates(task: Task, stimuli: Stimuli, where: str) -> dict[str, dict[str,
 
 
 def ratings(name: str, stimuli: Stimuli) -> pd.DataFrame:
-    """Attribute -> the columns of a table of attributes that hold numbers; NaN where an attribute is not rated.
+    """Attribute -> the columns of a table of attributes that hold numbers alone; NaN where an attribute is not rated.
 
     Raises
     ------
     AuditError
-        For a cell that is no number in a column of numbers, which are those with a number and those whose names are
-        known to hold ratings, and for an attribute with several ratings.
+        For a cell that is no number in a column whose name says that it holds ratings (`RATINGS`), and for an attribute
+        with several ratings.
     """
-    table = stimuli.table(name, ["attribute"]).apply(lambda column: column.str.strip())
+    table = stimuli.table(name, ["attribute"])
     table = table[table["attribute"].ne("")].drop_duplicates().set_index("attribute")
     if table.index.has_duplicates:
         raise AuditError(f"{name}: '{table.index[table.index.duplicated()][0]}' stands in several rows; keep one")
@@ -169,7 +169,9 @@ def ratings(name: str, stimuli: Stimuli) -> pd.DataFrame:
     for column, cells in table.items():
         numbers, blank = pd.to_numeric(cells, errors="coerce"), cells.str.casefold().isin(MISSING)
         strange = cells[~np.isfinite(numbers) & ~blank]
-        if len(strange) and (numbers.notna().any() or str(column).startswith(RATINGS)):
+        if len(strange) and not str(column).startswith(RATINGS):
+            continue  # a column of notes or codes
+        if len(strange):
             raise AuditError(
                 f"{name}: {column} of '{strange.index[0]}' is '{strange.iloc[0]:.40}', which is no number; write '.' "
                 "before the decimals and no sign of a unit, and leave the cell empty where there is no rating"

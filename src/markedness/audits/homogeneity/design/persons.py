@@ -7,7 +7,7 @@ from itertools import product
 from typing import NamedTuple
 
 from markedness.audits.homogeneity.design.study import StimuliError
-from markedness.axes import Axes, as_written, group_name
+from markedness.axes import Axes, as_values, as_written, group_name
 from markedness.records import Stimuli
 from markedness.templates import given_phrase
 from markedness.text.languages import GROUPS, words_of_group
@@ -25,6 +25,7 @@ class Person(NamedTuple):
 def named_persons(axes: Axes, stimuli: Stimuli, file: str, per_group: int | None) -> Iterator[Person]:
     """Each name of each crossed group, in the order of the file; at most ``per_group`` a group, None: all."""
     names = stimuli.table(file, ["name", *axes])
+    names = names.assign(**{axis: as_values(names[axis], axes[axis], f"{file}: {axis}") for axis in axes})
     for values in _crossed(axes):
         own = names.loc[(names[list(axes)] == list(values.values())).all(axis=1), "name"]
         if own.empty:
@@ -32,6 +33,10 @@ def named_persons(axes: Axes, stimuli: Stimuli, file: str, per_group: int | None
                 f"{file} has no name for the group '{group_name(values, axes)}'; add one, or remove one of its values "
                 "from homogeneity.axes"
             )
+        if (again := own.duplicated() | own.eq("")).any():
+            name = own[again].iloc[0]
+            fault = f"the name {name} twice" if name else "an empty name"
+            raise StimuliError(f"{file}: {group_name(values, axes)} has {fault}; remove it")
         yield from (Person(values, {"name": name}) for name in own.iloc[:per_group])
 
 

@@ -109,12 +109,16 @@ def read_study(stimuli: Stimuli, name: str) -> Study:
 
 
 def read_cues(stimuli: Stimuli, file: str) -> list[Cue]:
-    """All cues of a file, in its order."""
-    rows = stimuli.table(file, Cue._fields).to_dict("records")
-    return [
-        Cue(row["cue"], row["instruction"], row["prompt"], row["completion"], int(row["word_limit"] or 0) or None)
-        for row in rows
-    ]
+    """All cues of a file, in its order; StimuliError for one that stands twice, or a word limit that is no number."""
+    cues: dict[str, Cue] = {}
+    for row in stimuli.table(file, Cue._fields).to_dict("records"):
+        name, limit = row["cue"], row["word_limit"].removesuffix(".0")
+        if name in cues or not name:
+            raise StimuliError(f"{file}: {f'the cue {name} stands twice' if name else 'a cue has no name'}; correct it")
+        if limit and not (limit.isdecimal() and int(limit)):
+            raise StimuliError(f"{file}: word_limit of {name} is '{limit:.40}'; write a whole number, or nothing")
+        cues[name] = Cue(name, row["instruction"], row["prompt"], row["completion"], int(limit) if limit else None)
+    return list(cues.values())
 
 
 def chosen_cues(stimuli: Stimuli, file: str, names: tuple[str, ...] | None) -> list[Cue]:

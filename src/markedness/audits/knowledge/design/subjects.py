@@ -10,6 +10,9 @@ from markedness.axes import Axes, Axis, Value
 from markedness.records import AuditError, Stimuli
 from markedness.text.languages import GROUPS, words_of_group
 
+MARKS, NO_MARKS = ("yes", "true", "1", "x"), ("", "no", "false", "0")
+"""What stands in the column unmarked of the subject that is, and of the others, whatever the case."""
+
 
 def classes(stimuli: Stimuli, axes: Axes, listed: Collection[str] = ()) -> Axes:
     """Class -> its subjects: ``axes``, or those of subjects.csv where ``axes`` is empty.
@@ -31,12 +34,19 @@ def classes(stimuli: Stimuli, axes: Axes, listed: Collection[str] = ()) -> Axes:
 
 def _published_classes(stimuli: Stimuli) -> Axes:
     table = stimuli.table("subjects.csv", ("class", "subject", "unmarked"))
+    if (table["class"].eq("") | table["subject"].eq("")).any():
+        raise AuditError("subjects.csv: a row has no class or no subject; fill it or remove the row")
     axes: Axes = {}
     for name, rows in table.groupby("class", sort=False):
-        unmarked = rows.loc[rows["unmarked"].ne(""), "subject"]
+        said = rows["unmarked"].str.casefold()
+        if strange := sorted({*said} - {*MARKS, *NO_MARKS}):
+            raise AuditError(
+                f"subjects.csv: class '{name!s}' has '{strange[0]:.40}' in unmarked; write yes, or nothing"
+            )
+        unmarked = rows.loc[said.isin(MARKS), "subject"]
         if len(unmarked) != 1 or len(rows) < 2:
             raise AuditError(
-                f"subjects.csv: class '{name}' has {len(rows)} subjects and {len(unmarked)} unmarked; "
+                f"subjects.csv: class '{name!s}' has {len(rows)} subjects and {len(unmarked)} unmarked; "
                 "give it at least two subjects and mark one"
             )
         axes[str(name)] = Axis(unmarked=unmarked.iloc[0], values={subject: Value() for subject in rows["subject"]})

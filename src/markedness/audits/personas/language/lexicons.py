@@ -12,11 +12,32 @@ from typing import Any, Literal
 import numpy as np
 
 from markedness.audits.personas.language.tokens import Rule, tokenize
+from markedness.cards import count
+from markedness.records import AuditError, Stimuli
 from markedness.text.languages import ENGLISH
 
 Counting = Literal["tokens", "substrings"]
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def read_lexicons(stimuli: Stimuli, file: str = "lexicon.csv") -> dict[str, list[str]]:
+    """Name -> words, in the order of the file; {} without one.
+
+    Raises
+    ------
+    AuditError
+        For a row without a lexicon or a word, and for a lexicon in two spellings.
+    """
+    if not stimuli.has(file):
+        return {}
+    table = stimuli.table(file, ["lexicon", "word"])
+    if len(blank := table[table["lexicon"].eq("") | table["word"].eq("")]):
+        raise AuditError(f"{file}: {count(len(blank), 'row')} without a lexicon or a word; fill or remove them")
+    names = table["lexicon"].drop_duplicates()
+    if (again := names.str.casefold().duplicated()).any():
+        raise AuditError(f"{file}: the lexicon {names[again].iloc[0]} has two spellings; keep one")
+    return {str(name): rows["word"].tolist() for name, rows in table.groupby("lexicon", sort=False)}
 
 
 def lexicon_percents(

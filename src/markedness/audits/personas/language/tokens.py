@@ -11,9 +11,12 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from markedness.records import AuditError, Stimuli
 from markedness.text.answers import JOINERS
 
 Rule = Literal["published", "unicode"]
+REMOVED = "removed_strings.csv"
+"""What the classifier shall not see."""
 
 _NOT_A_TO_Z = bytes(byte for byte in range(256) if byte != ord(" ") and not ord("a") <= byte <= ord("z"))
 _A_TO_Z_OUT = dict.fromkeys(range(ord("a"), ord("z") + 1))
@@ -97,10 +100,11 @@ def without_strings(texts: Iterable[str], whole_words: Sequence[str], *substring
 
     Lowercase; delete characters that are neither word characters nor space; delete ``whole_words`` where
     they stand alone; then delete each list of ``substrings`` in turn, also inside words, entry by entry in
-    the given order. An entry is a regular expression.
+    the given order. An entry is a regular expression, whatever its capitals.
     """
     stages = [rf"\b(?:{'|'.join(whole_words)})\b"] if whole_words else []
-    patterns = [re.compile(entry) for entry in [*stages, *(entry for part in substrings for entry in part)]]
+    entries = [*stages, *(entry for part in substrings for entry in part)]
+    patterns = [re.compile(entry, re.IGNORECASE) for entry in entries]
     cut = []
     for text in texts:
         kept = re.sub(r"[^\w\s]", "", text.lower())
@@ -110,7 +114,26 @@ def without_strings(texts: Iterable[str], whole_words: Sequence[str], *substring
     return cut
 
 
-def removal_lists(stages: Iterable[str], strings: Iterable[str]) -> list[list[str]]:
-    """The three lists for `without_strings` from the columns of a table, its order kept; stages are 1, 2, 3."""
-    rows = list(zip(stages, strings, strict=True))
-    return [[string for stage, string in rows if str(stage) == wanted] for wanted in ("1", "2", "3")]
+def removal_lists(stimuli: Stimuli, file: str = REMOVED) -> list[list[str]]:
+    """The three lists for `without_strings` from a table of stage (1, 2, 3) and string, its order kept.
+
+    Raises
+    ------
+    AuditError
+        For another stage, an empty string, or one that is no regular expression.
+    """
+    found: dict[str, list[str]] = {"1": [], "2": [], "3": []}
+    table = stimuli.table(file, ["stage", "string"])
+    for stage, string in zip(table["stage"].str.removesuffix(".0"), table["string"], strict=True):
+        if stage not in found or not string:
+            raise AuditError(
+                f"{file}: a row has the stage '{stage:.40}' and the string '{string:.40}'; stages are 1 to 3"
+            )
+        try:
+            re.compile(string)
+        except re.error as error:
+            raise AuditError(
+                f"{file}: '{string:.40}' is no regular expression ({error}); put \\ before a character that is meant so"
+            ) from error
+        found[stage].append(string)
+    return list(found.values())
