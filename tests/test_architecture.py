@@ -42,6 +42,7 @@ ALLOWED = {
         "leanings",
         "templates",
         "in_common",
+        "reads",
     },
     "in_common": set(),
     "charts": set(),

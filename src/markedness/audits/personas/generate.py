@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 from pydantic import Field
 
+from markedness import reads
 from markedness.audits.personas import AXES
 from markedness.audits.personas.design.wording import given_words, person
 from markedness.audits.personas.language.lexicons import read_lexicons
@@ -100,9 +101,10 @@ def prompts(
         When params.prompts names a prompt that prompts.yaml lacks, or phrases are given for some groups only.
     """
     check_phrases(params.axes, "personas")
-    read_lexicons(stimuli)  # featurize reads these two: a fault is said before anything is asked
-    if stimuli.has(REMOVED):
-        removal_lists(stimuli)
+    with reads.recorded():  # featurize reads these two, not this stage: a fault is said before anything is asked
+        read_lexicons(stimuli)
+        if stimuli.has(REMOVED):
+            removal_lists(stimuli)
     asked = PromptFile.read(stimuli)
     groups = stimuli.data(GROUPS) or {} if stimuli.has(GROUPS) else None
     words = {
