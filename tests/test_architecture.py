@@ -43,6 +43,7 @@ ALLOWED = {
         "templates",
         "in_common",
         "reads",
+        "separated",
     },
     "in_common": set(),
     "charts": set(),
@@ -71,7 +72,7 @@ ALLOWED = {
     "strict_yaml": {"records", "credentials"},
     "files": {"records"},
     "tables": {"records"},
-    "store": {"files", "reads", "records", "separated", "tables", "working_tree"},
+    "store": {"files", "reads", "records", "separated", "strict_yaml", "tables", "working_tree"},
     "reads": set(),
     "working_tree": {"files", "records"},
 }

@@ -197,6 +197,20 @@ def test_language_files_that_are_something_else_are_one_sentence(
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("word", ["", "''", "on", "5"])
+def test_words_of_a_group_that_are_blank_or_no_text_are_refused(word: str, tmp_path: Path) -> None:
+    # "Beschreibe None in der Ich-Form." was asked
+    own = Store(tmp_path).stimuli_folder("personas") / "de"
+    own.mkdir(parents=True)
+    shipped = yaml.safe_load(Store(ROOT).stimuli("personas", "de").text("groups.yaml"))
+    name, words = "Black man", shipped["Black man"]
+    rest = yaml.safe_dump({key: one for key, one in shipped.items() if key != name}, allow_unicode=True)
+    fields = "".join(f"  {field}: {word if field == 'accusative' else repr(text)}\n" for field, text in words.items())
+    (own / "groups.yaml").write_text(f"{name}:\n{fields}{rest}", encoding="utf-8")
+    with pytest.raises(AuditError, match=f"has no text as 'accusative' of '{name}'; write one, in quotes"):
+        asked(study(tmp_path), "personas")
+
+
 @pytest.mark.parametrize(
     ("language", "text", "refused"),
     [

@@ -109,6 +109,14 @@ def test_stimuli_whose_columns_would_be_taken_otherwise_are_refused(content: str
         Store(tmp_path).stimuli("annotation").table("names.csv")
 
 
+def test_stimuli_with_a_key_twice_name_it(tmp_path: Path) -> None:
+    (tmp_path / "frames.yaml").write_text("single: {message: a}\nsingle: {message: b}\n", encoding="utf-8")
+    with pytest.raises(
+        StoreError, match=r"frames\.yaml: line 2: the key 'single' is already in line 1"
+    ):  # the last won
+        Store(tmp_path).stimuli("annotation").data("frames.yaml")
+
+
 def test_stimuli_that_do_not_exist_name_every_place(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"neither in data/stimuli/guise/ nor beside params.yaml"):
         Store(tmp_path).stimuli("guise").text("nothing.txt")

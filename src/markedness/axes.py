@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 import pandas as pd
@@ -75,13 +74,24 @@ def as_values(column: pd.Series, axis: Axis, where: str) -> pd.Series:
     Raises
     ------
     AuditError
-        For a value that is none of the axis and nearly one ("Asain"): its rows would be left out.
+        For a value that is one of the axis but for a slip of typing ("Asain", "Blck"): its rows would be left out.
     """
     found = respelt(column, axis)
     for value in found[~found.isin([*axis.values, ""])].unique():
-        if near := get_close_matches(value, axis.values, n=1, cutoff=0.8):
-            raise AuditError(f"{where} has '{value:.40}', no value of the axis; if it is '{near[0]}', write it so")
+        if near := next((key for key in axis.values if _slipped(value.casefold(), key.casefold())), ""):
+            raise AuditError(
+                f"{where} has '{value:.40}', no value of the axis; if it is '{near}', write it so, else remove its rows"
+            )
     return found
+
+
+def _slipped(one: str, other: str) -> bool:
+    """Whether two words differ by a letter more or less, or by two neighbours that changed places."""
+    short, long = sorted((one, other), key=len)
+    if len(short) < len(long):
+        return any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
+    places = [place for place, letters in enumerate(zip(one, other, strict=True)) if letters[0] != letters[1]]
+    return len(places) == 2 and places[1] == places[0] + 1 and sorted(one) == sorted(other)
 
 
 def about_a_group(groups: pd.Series) -> pd.Series:

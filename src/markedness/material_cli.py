@@ -62,8 +62,7 @@ def names_score(
     top: Annotated[int, typer.Option("--top", min=1, help="Names chosen per group and gender.")] = 20,
 ) -> None:
     """Score names by distinctiveness and purity in an embedding space, and choose the best of each group."""
-    import yaml
-
+    from markedness import strict_yaml
     from markedness.params import ParamsError
     from markedness.store import Store
     from markedness.text import embeddings, names
@@ -74,11 +73,11 @@ def names_score(
         if anchors is None:
             content = store.stimuli("annotation").data("name_anchors.yaml")
         else:
-            content = yaml.safe_load(anchors.read_text(encoding="utf-8"))
+            content = strict_yaml.load(anchors)
         found = names.Anchors.read(content)
         names.check_listed(candidates, file.name)
         table = names.score(candidates, found, lambda texts: embeddings.embed(texts, model=model), top)
-    except (ValueError, OSError, yaml.YAMLError, embeddings.EmbeddingError) as error:
+    except (ValueError, OSError, strict_yaml.YamlFileError, embeddings.EmbeddingError) as error:
         raise ParamsError(f"names score: {' '.join(str(error).split())}") from error
     store.write_csv(output, table)
     for group, rows in table.groupby("group"):

@@ -127,6 +127,14 @@ def quoting(text: str) -> Literal[0, 3]:
     )
 
 
+def cells_of(text: str) -> list[list[str]]:
+    """The rows of a TSV without a header, as `quoting` says; a line break or tab within a quoted cell is a space."""
+    if quoting(text) == 3:
+        return [line.removesuffix("\r").split("\t") for line in text.split("\n")]
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter="\t", strict=True)
+    return [[" ".join(re.split(r"[\t\r\n]+", cell)) for cell in row] for row in rows]
+
+
 def _is_table(rows: Sequence[Sequence[str]]) -> bool:
     """Whether every row has as many cells as the header."""
     return bool(rows) and all(len(row) == len(rows[0]) for row in rows)

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
-from markedness import files, reads, tables
+from markedness import files, reads, strict_yaml, tables
 from markedness.files import StoreError, atomic, read_parquet
 from markedness.records import Columns, Features, Unsupported
 from markedness.separated import read_results, read_stimuli_table
@@ -337,9 +336,9 @@ class FolderStimuli:
     def data(self, name: str) -> Any:
         """See `markedness.records.Stimuli.data`."""
         try:
-            return yaml.safe_load(self.text(name))
-        except yaml.YAMLError as error:
-            raise StoreError(f"{self.path(name)}: not YAML or JSON: {' '.join(str(error).split())}") from error
+            return strict_yaml.load(self.path(name))
+        except strict_yaml.YamlFileError as error:
+            raise StoreError(str(error)) from error
 
     def text(self, name: str) -> str:
         """See `markedness.records.Stimuli.text`."""

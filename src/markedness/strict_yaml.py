@@ -25,13 +25,27 @@ class YamlFileError(AuditError):
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file.
+    """The mapping in a YAML file; {} of an empty one.
 
     Raises
     ------
     YamlFileError
-        When it is no file, not UTF-8, no YAML or no mapping, is too large or nested too deep, or has a key twice, a
-        number beyond 64 bits or a control character.
+        As `load`, and when it is no mapping.
+    """
+    content = load(path)
+    if content is not None and not isinstance(content, dict):
+        raise YamlFileError(f"{path}: expected a mapping (key: value)")
+    return dict(content or {})
+
+
+def load(path: Path) -> Any:
+    """The content of a YAML file; None of an empty one.
+
+    Raises
+    ------
+    YamlFileError
+        When it is no file, not UTF-8 or no YAML, is too large or nested too deep, or has a key twice, a number beyond
+        64 bits or a control character.
     """
     try:
         if path.stat().st_size > LARGEST:
@@ -51,18 +65,16 @@ def read(path: Path) -> dict[str, Any]:
     try:
         node = loader.get_single_node()
         faults = list(_node_faults(node, loader.construct_object)) if node is not None else []
-        content = loader.construct_document(node) if node is not None and not faults else {}
+        content = loader.construct_document(node) if node is not None and not faults else None
     except RecursionError as error:
         raise YamlFileError(f"{path}: is nested too deep; use at most {DEEPEST} levels") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date or number that there is not
         raise YamlFileError(f"{path}: not a YAML file: {hide(_reason(error))[:300]}") from None  # it shows lines
     finally:
         loader.dispose()
-    if not faults and not isinstance(content, dict):
-        raise YamlFileError(f"{path}: expected a mapping (key: value)")
     if faults := [*faults, *_value_faults(content, ())]:
         raise YamlFileError(hide("\n".join(f"{path.name}: {fault}" for fault in faults)))
-    return dict(content)
+    return content
 
 
 def _reason(error: Exception) -> str:

@@ -299,6 +299,8 @@ ELSEWHERE = {
     "literature/personas.py:_resilient": "names of groups",
     "tracking.py:_version": "names of models, and what changed in params.yaml",
     "naming.py:_MODEL": "keys of params.yaml",
+    "separated.py:cells_of": "texts of the stimuli; one class of signs",
+    "audits/personas/language/tokens.py:removal_lists": "strings of the stimuli",
     "naming.py:_AXIS": "keys of params.yaml",
     "audits/annotation/design/vignettes.py:_WORD": "phrases of the stimuli",
     "audits/annotation/estimators/cells.py:_COMPOSED": "names of vignettes; runs of digits between literals",

@@ -92,6 +92,12 @@ def test_score_names_an_unknown_group() -> None:
     ("content", "message"),
     [({}, "templates and groups"), ({"templates": ["x"], "groups": {"A": ["a"]}}, "lacks {NAME}"),
      ({"templates": ["{NAME}"], "groups": {"A": ["a"], "B": []}}, "at least two groups"),
+     # a text was taken for a list of letters, and a misspelt key for none: other names were chosen
+     ({"templates": ["{NAME}"], "groups": {"A": "a person", "B": ["b"]}}, "groups.A: Input should be a valid tuple"),
+     ({"templates": ["{NAME}"], "groups": {"A": ["a", 1], "B": ["b"]}}, "groups.A.1: Input should be a valid string"),
+     ({"templates": ["{NAME}"], "groups": {"A": ["a"], "B": ["b"]}, "control": {}}, "control: Extra inputs are not"),
+     ({"templates": ["{NAME}"], "groups": {"A": ["a"], "B": ["b"]}, "controls": {"A": {"c": {"margins": 1}}}},
+      "controls.A.c.margin: Field required"),
      ({"templates": ["{NAME}"], "groups": {"A": ["a"], "B": ["b"]}, "controls": {"Z": {}}}, "'Z' is no group")],
 )  # fmt: skip
 def test_anchors_that_lack_something_say_what(content: dict[str, Any], message: str) -> None:

@@ -65,12 +65,16 @@ def words_of_group(groups: Mapping[str, Mapping[str, str]], values: Iterable[str
     Raises
     ------
     LookupError
-        When there are none, or the file is none of groups; its text says what belongs there.
+        When there are none, one is empty or no text, or the file is none of groups; its text says what belongs there.
     """
     wanted = " ".join(values)
     if not isinstance(groups, Mapping) or not all(isinstance(words, Mapping) for words in groups.values()):
         raise LookupError(f"{GROUPS} of this language is no mapping; write 'Black woman: {{group: ...}}' for each")
     for name, words in groups.items():
         if sorted(str(name).split()) == sorted(wanted.split()):
-            return {field: str(text) for field, text in words.items()}
+            if wrong := [field for field, text in words.items() if not (isinstance(text, str) and text.strip())]:
+                raise LookupError(
+                    f"{GROUPS} of this language has no text as '{wrong[0]}' of '{wanted}'; write one, in quotes"
+                )
+            return dict(words)
     raise LookupError(f"{GROUPS} of this language has no words for '{wanted}'; add them to it in your study")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Embed = Callable[[Sequence[str]], NDArray[Any]]
 """Texts -> unit rows, shape (n, d)."""
@@ -22,6 +23,31 @@ QUANTILES = {"gap": 0.60, "ratio": 0.60, "entropy": 0.70}
 """Thresholds of the three purities, as quantiles within the target group."""
 LAMBDA = 0.85
 """Weight of relevance against nearness to what is chosen already."""
+
+
+Phrases = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
+
+
+class _Block(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Control(_Block):
+    margin: float
+    phrases: Phrases
+
+
+class _OfGroup(_Block):
+    phrases: dict[str, Phrases]
+    mandatory: str | None = None
+    needed: int = Field(default=2, ge=1)
+
+
+class _File(_Block):
+    templates: Phrases
+    groups: dict[str, tuple[str, ...]]
+    controls: dict[str, dict[str, _Control]] = Field(default_factory=dict)
+    facets: dict[str, _OfGroup] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -43,20 +69,22 @@ class Anchors:
         """From the content of an anchors file; ValueError says what it lacks."""
         if not isinstance(content, dict) or not content.get("templates") or not content.get("groups"):
             raise ValueError("an anchors file has templates and groups")
-        templates = tuple(content["templates"])
-        if wrong := [template for template in templates if "{NAME}" not in str(template)]:
+        try:
+            file = _File.model_validate(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        if wrong := [template for template in file.templates if "{NAME}" not in template]:
             raise ValueError(f"the template '{wrong[0]}' lacks {{NAME}}")
-        groups = content["groups"]
-        if len(groups) < 2 or not all(groups.values()):
+        if len(file.groups) < 2 or not all(file.groups.values()):
             raise ValueError("groups: at least two groups, each with phrases")
-        controls = content.get("controls") or {}
-        if unknown := [group for group in controls if group not in groups]:
+        if unknown := [group for group in file.controls if group not in file.groups]:
             raise ValueError(f"controls: '{unknown[0]}' is no group")
-        facets = content.get("facets") or {}
-        for group, own in facets.items():
-            if group not in groups or not own.get("phrases") or own.get("mandatory") not in (None, *own["phrases"]):
+        for group, own in file.facets.items():
+            if group not in file.groups or not own.phrases or own.mandatory not in (None, *own.phrases):
                 raise ValueError(f"facets: '{group}' must be a group, with phrases, and a mandatory facet among these")
-        return cls(templates, groups, controls, facets)
+        made = file.model_dump()
+        return cls(file.templates, file.groups, made["controls"], made["facets"])
 
 
 def check_listed(names: pd.DataFrame, file: str) -> None:

@@ -764,6 +764,37 @@ def test_complete_corpus_of_a_decision_of_a_text_without_a_guise_is_refused() ->
     assert len(generate.complete_corpus(of_traits, STIMULI, generate.Params())) == len(of_traits)
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('"he be up, man"\the is up\n"I be"\tI am\n', "some cells begin with a quotation mark"),
+        ("AAE\tSAE\nI be\tI am\n", "mine.tsv line 1 names the guises; remove it"),
+    ],
+)
+def test_own_texts_in_the_quotes_of_a_spreadsheet_or_under_a_header_are_refused(
+    content: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.tsv").write_text(content, encoding="utf-8")
+    params = generate.Params(pairs={"mine": TextSource(file="mine.tsv")}, tasks=TRAITS)
+    with pytest.raises(AuditError, match=said):
+        asked(params, stimuli=FolderStimuli("guise", tmp_path))
+
+
+def test_own_texts_all_in_quotes_are_read_without_them(tmp_path: Path) -> None:
+    params = generate.Params(pairs={"mine": TextSource(file="mine.tsv")}, tasks=TRAITS)
+    texts = []
+    for content in ('"he be ""up"", man"\t"he is, man"\n"I be"\t"I am"\n', 'he be "up", man\the is, man\nI be\tI am\n'):
+        (tmp_path / "mine.tsv").write_text(content, encoding="utf-8")
+        texts.append([prompt.text for prompt in asked(params, stimuli=FolderStimuli("guise", tmp_path))])
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("expression", ["(", "", "a*"])
+def test_own_features_that_cannot_be_counted_are_refused_with_the_params(expression: str) -> None:
+    with pytest.raises(ValidationError, match=r"guise\.featurize\.features\.yall: .* (is no regular|finds nothing)"):
+        featurize.Params(features={"yall": expression})
+
+
 @pytest.mark.parametrize("sign", ["-0,5", "17.8 %", "5*", "inf"])
 def test_ratings_that_are_no_numbers_are_refused_before_anything_is_asked(sign: str, tmp_path: Path) -> None:
     # written with decimal commas, all but whole numbers were dropped: favorability.overt -0.28 in place of -0.82

@@ -119,7 +119,7 @@ def test_names_of_a_group_that_is_written_otherwise_are_of_that_group(spelling: 
             "names.csv",
             "race",
             "Asain",
-            "race has 'Asain', no value of the axis; if it is 'Asian', write it so",
+            "race has 'Asain', no value of the axis; if it is 'Asian', write it",
         ),
         ("names.csv", "name", "", "names.csv: Asian woman has an empty name; remove it"),
         ("names.csv", "name", "Min", "names.csv: Asian woman has the name Min twice; remove it"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from markedness.audits.knowledge import clean, controls, generate
 from markedness.audits.knowledge.design.examples import object_examples, relation_examples
@@ -300,3 +301,13 @@ def test_complete_corpus_keeps_given_prompt_ids(stimuli: FolderStimuli) -> None:
     made = generate.complete_corpus(rows, stimuli, SMALL)
     ids = made.set_index("text")["prompt_id"].to_dict()
     assert ids == {"a": "mine", "b": "mine", "c": "trade/0/corpus", "d": "trade/0/corpus"}
+
+
+def test_predicates_and_augmentations_that_would_weigh_otherwise_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="love is named twice; name each once"):
+        generate.Params(predicates=("love", "hate", "love"))
+    shipped = FolderStimuli("knowledge", Path(__file__).parents[3]).text("prompts.yaml")
+    # Men and women were asked with the general augmentation
+    (tmp_path / "prompts.yaml").write_text(shipped.replace("gender identity:", "gender_identity:"), encoding="utf-8")
+    with pytest.raises(AuditError, match=r"initial_augmentation\.gender_identity is of the class 'gender identity'"):
+        next(generate.prompts(FolderStimuli("knowledge", tmp_path), generate.Params(), np.random.default_rng(0)))

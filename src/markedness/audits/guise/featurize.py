@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from markedness.audits.guise.design.tasks import ratings
+from markedness.audits.guise.language.features import counters
 from markedness.audits.guise.language.texts import text_table
 from markedness.cards import are, count
 from markedness.in_common import linked, told_links
-from markedness.records import Features, Status, Stimuli, Strict
+from markedness.records import AuditError, Features, Status, Stimuli, Strict
 
 KEYS = ["task", "kind", "setting", "text_set", "control", "prompt_id", "pair", "attribute"]
 PERPLEXITY = "mean ln P of a token"
@@ -29,6 +30,16 @@ class Params(Strict):
     """Statuses whose scores count as missing; their rows stay, with NaN."""
     features: dict[str, str] = Field(default_factory=dict)
     """Further features that are counted in the texts: name -> regular expression."""
+
+    @field_validator("features")
+    @classmethod
+    def _can_be_counted(cls, features: dict[str, str]) -> dict[str, str]:
+        try:
+            counters(features, ())
+        except AuditError as error:
+            raise ValueError(str(error)) from error
+        return features
+
     topics: str = ""
     """What tells the topics of texts that are not matched: the folder or hub id of a transformers model that classifies
     texts, or "embeddings" for the nearest of the paper's 19 topics, which is not validated; "": not measured."""

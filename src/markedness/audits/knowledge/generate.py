@@ -19,7 +19,7 @@ from markedness.audits.knowledge.design.examples import object_examples, relatio
 from markedness.audits.knowledge.design.rounds import Rounds, together
 from markedness.audits.knowledge.design.subjects import classes, label, with_listed, worded
 from markedness.audits.knowledge.design.triples import Triple, outcomes
-from markedness.audits.knowledge.design.wording import Arm, Question, Wording, judge_prompts, list_prompts
+from markedness.audits.knowledge.design.wording import Arm, Question, Wording, judge_prompts, list_prompts, twice
 from markedness.axes import Axes
 from markedness.records import Message, Prompt, Sampling, Scalar, Stimuli, Strict
 from markedness.templates import fill
@@ -69,12 +69,12 @@ class Params(Strict):
     judge: bool = False
     """Ask the model at the end how each triple speaks of its subject (``featurize.regard.scorer: judge``)."""
 
-    @field_validator("arms")
+    @field_validator("predicates", "arms")
     @classmethod
-    def _once(cls, arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
-        if len(set(arms)) < len(arms):
-            raise ValueError("an arm is named twice; name each once")
-        return arms
+    def _once(cls, named: tuple[str, ...]) -> tuple[str, ...]:
+        if again := twice(named):
+            raise ValueError(f"{again} is named twice; name each once")
+        return named
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ def prompts(stimuli: Stimuli, params: Params, rng: np.random.Generator) -> Round
     wording = Wording.read(stimuli)
     seed = int(rng.integers(2**63))
     axes = worded(classes(stimuli, params.axes, params.dynamic_subjects), stimuli)
+    wording.check([*axes, *params.dynamic_subjects])
     if params.dynamic_subjects:
         sampling = Sampling(params.temperature, params.top_p, 16 * params.max_tokens, ("\n\n",))
         answers = yield list_prompts(wording.listing, params.dynamic_subjects, sampling, params.lists)

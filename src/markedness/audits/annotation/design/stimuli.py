@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from markedness.audits.annotation.design.texts import Text
 from markedness.audits.annotation.design.vignettes import Vignette, compose, screen
 from markedness.axes import Axis, as_values
-from markedness.records import AuditError, Stimuli
-from markedness.templates import check_template
+from markedness.records import AuditError, Stimuli, Strict
+from markedness.templates import check_template, read_stimuli
 
 Names = Mapping[str, Mapping[str, Sequence[str]]]
 """Group -> gender -> names."""
@@ -41,6 +42,31 @@ class Task:
     """Whether the names paradigm asks it."""
     kind: str
     """Kind of dialect texts that it is asked about; "": none."""
+
+
+class Pools(Strict):
+    """The content of a vignette file."""
+
+    pattern: str
+    a: tuple[str, ...] = Field(min_length=1)
+    b: tuple[str, ...] = Field(min_length=1)
+    screen: dict[str, tuple[str, ...]] | None = None
+
+
+class Frame(Strict):
+    """How a judgment is asked for, of a chat model and of one that continues text."""
+
+    message: str | None = None
+    completion: str | None = None
+
+
+class FrameFile(Strict):
+    """The content of a file of frames."""
+
+    single: Frame | None = None
+    batch: Frame | None = None
+    single_reversed: Frame | None = None
+    batch_reversed: Frame | None = None
 
 
 def read_tasks(stimuli: Stimuli, file: str) -> list[Task]:
@@ -115,21 +141,20 @@ def read_vignettes(
     stimuli: Stimuli, file: str, n: int | None, screened: bool, rng: np.random.Generator
 ) -> list[Vignette]:
     """``n`` vignettes drawn from the phrases of the file, or all; screened: a word that touches a task is an error."""
-    pools = stimuli.data(file)
-    for key in ("pattern", "a", "b"):
-        if not isinstance(pools, dict) or not pools.get(key):
-            raise StimuliError(f"{file}: '{key}' is missing; a vignette file has pattern, a, b and screen")
-    check_template(pools["pattern"], f"annotation: {file}: pattern", ("NAME", "A", "B"))
-    for key in ("a", "b"):
-        for number, phrase in enumerate(pools[key], start=1):
+    pools = read_stimuli(Pools, stimuli, file, "annotation")
+    check_template(pools.pattern, f"annotation: {file}: pattern", ("NAME", "A", "B"))
+    for key, phrases in (("a", pools.a), ("b", pools.b)):
+        for number, phrase in enumerate(phrases, start=1):
             check_template(phrase, f"annotation: {file}: {key}, phrase {number}", ("NAME",), ())
-    touches = screen([*pools["a"], *pools["b"]], pools.get("screen") or {}) if screened else []
+        if again := [phrase for phrase, n in Counter(phrases).items() if n > 1]:
+            raise StimuliError(f"{file}: {key} has '{again[0]}' twice; remove one")
+    touches = screen([*pools.a, *pools.b], pools.screen or {}) if screened else []
     if touches:
         raise StimuliError(
             f"{file}: '{touches[0].phrase}' touches the tasks of {touches[0].domain} by '{touches[0].word}'; reword it"
         )
     try:
-        return compose(pools["pattern"], pools["a"], pools["b"], n, rng)
+        return compose(pools.pattern, pools.a, pools.b, n, rng)
     except ValueError as error:
         raise StimuliError(f"{file}: {error}; add phrases or lower annotation.generate.names.vignettes") from error
 
@@ -157,13 +182,13 @@ def dialect_texts(table: pd.DataFrame, file: str, task: Task, axis: Axis, n_pair
 
 def read_frames(stimuli: Stimuli, file: str, both_orders: bool = False) -> Frames:
     """The frames of both modes, and where asked those that name the answers in the other order."""
-    frames = stimuli.data(file)
+    frames = read_stimuli(FrameFile, stimuli, file, "annotation").model_dump()
     found: dict[str, dict[str, str]] = {}
     places = {"single": ("task", "text", "yes", "no"), "batch": ("task", "texts", "n")}
     places |= {f"{mode}{REVERSED}": place for mode, place in places.items()} if both_orders else {}
     for mode, place in places.items():
         for kind in ("message", "completion"):
-            frame = (frames.get(mode) or {}).get(kind) if isinstance(frames, dict) else None
+            frame = (frames[mode] or {}).get(kind)
             found.setdefault(mode, {})[kind] = check_template(
                 frame, f"annotation: {file}: {mode}.{kind}", place, place[:2]
             )

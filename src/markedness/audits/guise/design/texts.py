@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from markedness.audits.guise.design.guises import RULES, noise, pairs, read_pairs
 from markedness.axes import Axis
 from markedness.records import AuditError, Stimuli, Strict
+from markedness.separated import cells_of
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,11 @@ class TextReader:
     def _given(self, where: str, source: TextSource, guises: Sequence[str]) -> Sequence[tuple[str, ...]]:
         try:
             if source.file is not None:
-                return read_pairs(self.stimuli.text(source.file), len(guises), source.matched, source.file)
+                rows = cells_of(self.stimuli.text(source.file))
+                if [name.casefold() for name in rows[0]] == [guise.casefold() for guise in guises]:
+                    raise ValueError(f"{source.file} line 1 names the guises; remove it: the file has no header")
+                content = "\n".join("\t".join(row) for row in rows)
+                return read_pairs(content, len(guises), source.matched, source.file)
             content = "\n".join("\t".join(row) for row in source.texts or ())
             return read_pairs(content, len(guises), source.matched, where)
         except ValueError as error:

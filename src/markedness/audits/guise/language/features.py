@@ -76,6 +76,10 @@ def counters(own: Mapping[str, str], verbs: Iterable[str]) -> dict[str, Counter]
             raise AuditError(
                 f"guise.featurize.features.{name}: '{pattern}' is no regular expression ({error}); correct it"
             ) from error
+        if made[name](""):
+            raise AuditError(
+                f"guise.featurize.features.{name}: '{pattern}' finds nothing, which is everywhere; correct it"
+            )
     return made | {name: _counter(_PATTERNS[name]) for name in CONTROLS}
 
 

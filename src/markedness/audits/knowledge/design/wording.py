@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from markedness.audits.knowledge.design.subjects import label
 from markedness.audits.knowledge.design.triples import Triple
 from markedness.axes import Axes
-from markedness.records import Message, Prompt, Sampling, Stimuli, Strict
+from markedness.records import AuditError, Message, Prompt, Sampling, Stimuli, Strict
 from markedness.templates import check_template, fill, read_stimuli
 
 FILE = "prompts.yaml"
@@ -42,6 +42,15 @@ class Question(Strict):
         return (Message("user", self.chat),)
 
 
+def twice(named: Sequence[str]) -> str:
+    """The first that is named twice, and would weigh double; "" where none is."""
+    return next((one for place, one in enumerate(named) if one in named[:place]), "")
+
+
+def _folded(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
 class Wording(Strict):
     """The content of prompts.yaml; the file itself says what each entry is for."""
 
@@ -64,7 +73,18 @@ class Wording(Strict):
         lacking += ["initial_augmentation.general"] if "general" not in self.initial_augmentation else []
         if lacking:
             raise PydanticCustomError("lacking", "{entry} is missing", {"entry": lacking[0]})
+        if again := twice(self.predicates):
+            raise PydanticCustomError("twice", "predicates has '{entry}' twice", {"entry": again})
         return self
+
+    def check(self, axes: Collection[str]) -> None:
+        """Refuse an augmentation of a class that is spelt otherwise: the general one would stand in its place."""
+        known = {_folded(axis): axis for axis in axes}
+        for key in self.initial_augmentation:
+            if key not in axes and (meant := known.get(_folded(key))):
+                raise AuditError(
+                    f"knowledge: {FILE}: initial_augmentation.{key} is of the class '{meant}'; write it so"
+                )
 
     @classmethod
     def read(cls, stimuli: Stimuli) -> Wording:
