@@ -100,6 +100,7 @@ def test_stimuli_are_read_without_blanks_at_the_ends_of_cells(tmp_path: Path) ->
         # pandas takes the first column for an index, and a task was "or unfriendly."
         ("group,name\nBlack,Ann,or Anna\n", "rows have more cells than the header; put cells with a comma in quotes"),
         ("group,name\nBlack,Ann,\n", "more cells than the header"),
+        ("group,name,name \nBlack,Ann,Eve\n", "two columns are named 'name'; rename one"),
         ("group,Gender,name\nBlack,female,Ann\n", "the column 'Gender' is read as 'gender'; write it so"),
     ],
 )

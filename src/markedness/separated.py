@@ -74,12 +74,15 @@ def read_stimuli_table(path: Path, like: Path) -> pd.DataFrame:
     if not isinstance(table.index, pd.RangeIndex):
         raise ValueError("rows have more cells than the header; put cells with a comma in quotes")
     table = table.rename(columns=str.strip).fillna("")
+    if table.columns.has_duplicates:
+        raise ValueError(f"two columns are named '{table.columns[table.columns.duplicated()][0]}'; rename one")
     for name in table.columns:
         table[name] = table[name].str.strip()
     if like.is_file() and like != path:
         meant = {name.casefold(): name for name in read_separated(like).columns}
         for name in table.columns:
-            if (written := meant.get(name.casefold(), name)) != name:
+            written = meant.get(name.casefold(), name)
+            if written not in (name, "source"):  # where an entry is from is not read
                 raise ValueError(f"the column '{name}' is read as '{written}'; write it so")
     return table
 
