@@ -61,14 +61,14 @@ def read_separated(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, sep=between, quoting=how, dtype=str, keep_default_na=False, encoding="utf-8-sig")
 
 
-def read_stimuli_table(path: Path, like: Path) -> pd.DataFrame:
+def read_stimuli_table(path: Path) -> pd.DataFrame:
     """A table of stimuli: all cells as text without blanks at their ends, "" where empty or where a row ends early.
 
     Raises
     ------
     ValueError
-        As `read_separated`; where rows have more cells than the header, which would shift all columns; where a column
-        differs from one of the table that the package has under this name, ``like``, in capitals alone.
+        As `read_separated`; where rows have more cells than the header, which would shift all columns; where two
+        columns have one name.
     """
     table = read_separated(path)
     if not isinstance(table.index, pd.RangeIndex):
@@ -78,12 +78,6 @@ def read_stimuli_table(path: Path, like: Path) -> pd.DataFrame:
         raise ValueError(f"two columns are named '{table.columns[table.columns.duplicated()][0]}'; rename one")
     for name in table.columns:
         table[name] = table[name].str.strip()
-    if like.is_file() and like != path:
-        meant = {name.casefold(): name for name in read_separated(like).columns}
-        for name in table.columns:
-            written = meant.get(name.casefold(), name)
-            if written not in (name, "source"):  # where an entry is from is not read
-                raise ValueError(f"the column '{name}' is read as '{written}'; write it so")
     return table
 
 

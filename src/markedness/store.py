@@ -325,7 +325,7 @@ class FolderStimuli:
         """See `markedness.records.Stimuli.table`."""
         path = self.path(name)
         try:
-            table = read_stimuli_table(path, Store(SHIPPED).stimuli_folder(self.audit) / self._inside(name))
+            table = read_stimuli_table(path)
         except ValueError as error:  # not UTF-8, not a table, empty
             raise StoreError(f"{path}: not a table in UTF-8 with a header: {error}") from error
         missing = [column for column in columns if column not in table]

@@ -47,8 +47,16 @@ def read_stimuli(kind: type[T], stimuli: Stimuli, file: str, audit: str) -> T:
         if first["type"] == "model_type":
             named = ", ".join(field.alias or name for name, field in kind.model_fields.items() if field.is_required())
             raise AuditError(f"{audit}: {file} is no mapping; write the entries {named} in it") from error
-        said = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+        why = "is not read" if first["type"] == "extra_forbidden" else first["msg"]
+        said = ": ".join(filter(None, (".".join(map(str, first["loc"])), why)))
         raise AuditError(f"{audit}: {file}: {said}; correct this entry") from error
+
+
+def check_columns(columns: Iterable[object], optional: Collection[str], file: str) -> None:
+    """Refuse a column that may be left out, and is there in other capitals: nothing would say that it is not read."""
+    for column in map(str, columns):
+        if column not in optional and column.casefold() in optional:
+            raise AuditError(f"{file}: the column '{column}' is read as '{column.casefold()}'; write it so")
 
 
 def check_template(

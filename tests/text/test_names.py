@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from markedness.axes import Axis, Value
 from markedness.store import Store
 from markedness.text import names
-from markedness.text.names import Anchors, distinctiveness, maximal_marginal_relevance, purity, score
+from markedness.text.names import Anchors, check_listed, distinctiveness, maximal_marginal_relevance, purity, score
 
 
 def test_distinctiveness_and_purity_worked_example() -> None:
@@ -157,3 +157,8 @@ def test_names_score_refuses_empty_names_and_copies_before_a_model_is_asked(
     result = CliRunner().invoke(app, [*arguments, "--output", str(tmp_path / "names.csv")])
     assert result.exit_code != 0
     assert f"names score: {said or 'the model was asked'}" in str(result.exception or result.output)
+
+
+def test_a_list_of_names_with_a_column_in_other_capitals_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"n\.csv: the column 'Gender' is read as 'gender'; write it so"):
+        check_listed(pd.DataFrame({"name": ["Ann"], "Gender": ["female"]}), "n.csv")

@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 Embed = Callable[[Sequence[str]], NDArray[Any]]
 """Texts -> unit rows, shape (n, d)."""
 
+OPTIONAL = ("group", "gender")
+"""Columns that a list of names may lack."""
 TEMPERATURE = 0.5
 """Of the softmax whose entropy is the third purity."""
 QUANTILES = {"gap": 0.60, "ratio": 0.60, "entropy": 0.70}
@@ -90,6 +92,8 @@ class Anchors:
 def check_listed(names: pd.DataFrame, file: str) -> None:
     """Refuse an empty name, and one that is listed twice for a group and gender: both copies could be chosen.
 
+    A column ``group`` or ``gender`` in other capitals, which would not be read, is refused, too.
+
     A name without a group or gender is a candidate for any, so that it is twice beside any other row of the name.
 
     Raises
@@ -97,6 +101,9 @@ def check_listed(names: pd.DataFrame, file: str) -> None:
     ValueError
         With the file, the rows (the first under the header is 1) and the remedy.
     """
+    strange = [name for name in map(str, names) if name not in OPTIONAL and name.casefold() in OPTIONAL]
+    if strange:
+        raise ValueError(f"{file}: the column '{strange[0]}' is read as '{strange[0].casefold()}'; write it so")
     seen: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
     cells = names.reindex(columns=["name", "group", "gender"], fill_value="").fillna("").astype(str)
     for number, (name, *own) in enumerate(zip(*(cells[column].str.strip() for column in cells), strict=True), start=1):

@@ -90,6 +90,10 @@ def test_single_questions_for_any_model_are_asked_once_when_scored() -> None:
         ("tasks.csv", STIMULI.table("tasks.csv").assign(valence="good"), "valence of 'hireable' is 'good'"),
         ("tasks.csv", STIMULI.table("tasks.csv").assign(names="y"), "names of 'hireable' is 'y'; write yes or no"),
         ("names.csv", STIMULI.table("names.csv").assign(selected="x"), "is 'x'; write yes or no"),
+        # without genders a model that told "Mr" from "Mrs" favored a group, p = .003
+        ("names.csv", STIMULI.table("names.csv").rename(columns={"gender": "Gender"}), "'Gender' is read as 'gender'"),
+        ("names.csv", STIMULI.table("names.csv").assign(Selected="yes"), "column 'Selected' is read as 'selected'"),
+        ("tasks.csv", STIMULI.table("tasks.csv").rename(columns={"names": "Names"}), "'Names' is read as 'names'"),
         ("names.csv", STIMULI.table("names.csv").assign(group="Blck"), "'Blck', no value of the axis; if it is"),
         ("dialect.csv", pd.concat([STIMULI.table("dialect.csv")] * 2), "the pair 'introduction-01' stands twice"),
         ("tasks.csv", pd.concat([STIMULI.table("tasks.csv")] * 2), "'hireable' is listed twice"),
@@ -99,9 +103,9 @@ def test_single_questions_for_any_model_are_asked_once_when_scored() -> None:
         ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": ["x"], "b": ["y"]}, "lower annotation.generate.names.v"),
         # a text was asked letter by letter, and a misspelt screen was none
         ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": "I walk", "b": ["y"]}, "vignettes.yaml: a: Input"),
-        ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": ["x"], "b": ["y"], "screens": {}}, "screens: Extra"),
+        ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": ["x"], "b": ["y"], "screens": {}}, "screens: is not"),
         ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": ["x", "x"], "b": ["y"]}, "a has 'x' twice; remove one"),
-        ("frames.yaml", {"singel": {"message": "x"}}, "frames.yaml: singel: Extra inputs are not permitted"),
+        ("frames.yaml", {"singel": {"message": "x"}}, "frames.yaml: singel: is not read; correct"),
         ("frames.yaml", {"single": {"message": "x"}}, "single.message: {task} is missing"),
     ],
 )  # fmt: skip

@@ -80,6 +80,8 @@ def test_removal_lists_splits_rows_by_stage_as_a_spreadsheet_writes_them(tmp_pat
     [
         ("4,he\n", "has the stage '4' and the string 'he'; stages are 1 to 3"),
         ("1,\n", "the string ''"),
+        ("1,(?i)latinos?\n", r"'\(\?i\)latinos\?' is no regular expression .global flags"),
+        ("1,(he|she)\n", "has a group, which a string of stage 1 must not; write"),
         ("2,*innen\n", r"'\*innen' is no regular expression .nothing to repeat"),
         ("1,he,\n", "rows have more cells than the header; put cells with a comma in quotes"),
     ],

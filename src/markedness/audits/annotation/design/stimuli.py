@@ -14,7 +14,7 @@ from markedness.audits.annotation.design.texts import Text
 from markedness.audits.annotation.design.vignettes import Vignette, compose, screen
 from markedness.axes import Axis, as_values
 from markedness.records import AuditError, Stimuli, Strict
-from markedness.templates import check_template, read_stimuli
+from markedness.templates import check_columns, check_template, read_stimuli
 
 Names = Mapping[str, Mapping[str, Sequence[str]]]
 """Group -> gender -> names."""
@@ -71,8 +71,9 @@ class FrameFile(Strict):
 
 def read_tasks(stimuli: Stimuli, file: str) -> list[Task]:
     """All tasks of the task file."""
-    tasks = []
-    for row in stimuli.table(file, ("task", "description")).to_dict("records"):
+    tasks, table = [], stimuli.table(file, ("task", "description"))
+    check_columns(table, ("domain", "valence", "names", "dialect"), file)
+    for row in table.to_dict("records"):
         if not row["task"] or not row["description"].strip():
             raise StimuliError(f"{file}: the task '{row['task']}' has no name or no description; add it")
         valence = row.get("valence") or "0"
@@ -115,6 +116,7 @@ def _is_yes(cell: str, where: str) -> bool:
 def read_names(stimuli: Stimuli, file: str, axis: Axis) -> Names:
     """Names by group and gender; without a column ``gender`` all names have the gender ""."""
     table = stimuli.table(file, ("group", "name"))
+    check_columns(table, ("gender", "selected"), file)
     table = table.assign(group=as_values(table["group"], axis, f"{file}: group"))
     if "selected" in table:  # the table of `markedness names score`
         cells = zip(table["selected"], table["name"], strict=True)

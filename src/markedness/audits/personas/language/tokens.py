@@ -129,11 +129,13 @@ def removal_lists(stimuli: Stimuli, file: str = REMOVED) -> list[list[str]]:
             raise AuditError(
                 f"{file}: a row has the stage '{stage:.40}' and the string '{string:.40}'; stages are 1 to 3"
             )
-        try:
-            re.compile(string)
+        try:  # those of stage 1 are one expression
+            groups = re.compile(rf"\b(?:he|{string})\b" if stage == "1" else string).groups
         except re.error as error:
             raise AuditError(
                 f"{file}: '{string:.40}' is no regular expression ({error}); put \\ before a character that is meant so"
             ) from error
+        if stage == "1" and groups:
+            raise AuditError(f"{file}: '{string:.40}' has a group, which a string of stage 1 must not; write (?:...)")
         found[stage].append(string)
     return list(found.values())
