@@ -184,11 +184,15 @@ def test_correction_says_which_tests_it_counts_that_could_not_be_made_and_counts
 def test_word_overlap_counts_shared_words_per_group() -> None:
     one = pd.DataFrame({"kind": "persona", "group": ["Black", "Black", "woman"], "word": ["strong", "proud", "soft"]})
     two = pd.DataFrame({"kind": "persona", "group": ["Black", "Black", "Asian"], "word": ["strong", "tall", "calm"]})
-    table = word_overlap({"one": one, "two": two}).set_index("group")
+    groups = pd.DataFrame({"kind": "persona", "group": ["Black", "woman", "Asian"]})
+    table = word_overlap({"one": one, "two": two}, {"one": groups, "two": groups}).set_index("group")
     # Black: strong of strong, proud, tall; the others are marked by one model only.
     assert row(table, "Black")[["n_a", "n_b", "n_shared"]].tolist() == [2, 2, 1]
     assert table.loc["Black", "jaccard"] == pytest.approx(1 / 3)
     assert row(table, "Asian")[["n_a", "n_b", "n_shared"]].tolist() == [0, 1, 0]
+    # a group that one model never had shares no words with nothing: it is not in the table
+    lacking = word_overlap({"one": one, "two": two}, {"one": groups.iloc[:2], "two": groups})
+    assert set(lacking["group"]) == {"Black", "woman"}
 
 
 def test_replications_go_both_ways_and_skip_models_without_effects() -> None:

@@ -65,6 +65,8 @@ def test_load_of_a_faulty_file_names_the_path(tmp_path: Path, text: str, expecte
         ("homogeneity: {clean: {word_limits: {a: true}}}", "homogeneity.clean.word_limits: expected a number"),
         ("prices: {m: {input: true, output: 1}}", "prices.m.input: expected a number"),
         ("personas: {evaluate: {z_threshold: -1}}", "personas.evaluate.z_threshold: "),
+        # dvc repro ended without a place: '<' not supported between instances of 'str' and 'int'
+        ("personas: {axes: {1: {}, b: {}}}", "personas.axes.1: other keys beside it are texts; write '1' in quotes"),
         ("personas: false", "personas: expected a mapping"),
         ("personas: []", "personas: expected a mapping"),
         ("personas: {generate: false}", "personas.generate: expected a mapping"),

@@ -100,6 +100,16 @@ def about_a_group(groups: pd.Series) -> pd.Series:
     return named if named.any() else ~named
 
 
+def check_filled(rows: pd.DataFrame, column: str, audit: str) -> None:
+    """Refuse a column that is blank in some of the rows with a group: they would be pooled under no name."""
+    named = about_a_group(rows["group"])
+    blank = named & rows[column].astype("string").fillna("").eq("")
+    if 0 < (n := int(blank.sum())) < int(named.sum()):
+        raise AuditError(
+            f"{audit}: the column '{column}' of the corpus is blank in {n:,} rows; fill it or leave them out"
+        )
+
+
 def as_written(axes: Mapping[str, Axis]) -> list[str]:
     """Names of the axes in the order of params, in which the values of a group are joined and worded."""
     return sorted(axes, key=lambda name: axes[name]._place)

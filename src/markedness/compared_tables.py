@@ -15,19 +15,22 @@ REPLICATION_COLUMNS = (
 )  # fmt: skip
 
 
-def word_overlap(marked: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Marked words that two models share, per kind of text and group: `OVERLAP_COLUMNS`.
+def word_overlap(marked: Mapping[str, pd.DataFrame], by_group: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Marked words that two models share, per kind of text and group that both compare: `OVERLAP_COLUMNS`.
 
     Parameters
     ----------
     marked
         Model -> its marked_words table; a word is in it when it is significant. Jaccard: shared / in either; NaN
         where neither model marks a word.
+    by_group
+        Model -> its marked_words_by_group table: the kinds and groups that it compares.
     """
+    compares = {model: set(_lists(table.assign(word=""))) for model, table in by_group.items()}
     lists = {model: _lists(table) for model, table in marked.items()}
     rows = []
     for a, b in combinations(lists, 2):
-        for key in sorted(lists[a].keys() | lists[b].keys()):
+        for key in sorted((lists[a].keys() | lists[b].keys()) & compares.get(a, set()) & compares.get(b, set())):
             first, second = lists[a].get(key, []), lists[b].get(key, [])
             both = [word for word in first if word in set(second)]
             either = len(set(first) | set(second))

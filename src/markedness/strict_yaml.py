@@ -30,11 +30,14 @@ def read(path: Path) -> dict[str, Any]:
     Raises
     ------
     YamlFileError
-        As `load`, and when it is no mapping.
+        As `load`, when it is no mapping, and when one of its mappings has keys that are texts and others that are not:
+        DVC, which sorts them, ends without a place.
     """
     content = load(path)
     if content is not None and not isinstance(content, dict):
         raise YamlFileError(f"{path}: expected a mapping (key: value)")
+    if faults := [f"{path.name}: {fault}" for fault in _mixed_keys(content, ())]:
+        raise YamlFileError(hide("\n".join(faults)))
     return dict(content or {})
 
 
@@ -122,6 +125,18 @@ def _node_faults(node: yaml.Node, built: Callable[[yaml.Node], Any]) -> Iterator
     if size(node, ()) > MOST_NODES:
         raise ValueError(f"more than {MOST_NODES:,} entries, aliases written out")
     yield from repeated
+
+
+def _mixed_keys(content: Any, steps: tuple[str, ...]) -> Iterator[str]:
+    """Mappings whose keys cannot be sorted."""
+    if isinstance(content, dict):
+        others = [key for key in content if not isinstance(key, str)]
+        if 0 < len(others) < len(content):
+            where = "".join(f"{step}." for step in steps)
+            yield f"{where}{others[0]}: other keys beside it are texts; write '{others[0]}' in quotes"
+    below = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, value in below:
+        yield from _mixed_keys(value, (*steps, str(key)))
 
 
 def _value_faults(content: Any, steps: tuple[str, ...]) -> Iterator[str]:

@@ -60,7 +60,7 @@ def _compare(params: Params, store: Store, folder: Path, say: Report) -> tuple[p
     differences = differences_of(params, features)
     results = {(a, m): r for a in params.audits for m in params.run if (r := read(store, a, m, audits.spec(a).card))}
     scores = _headlines(results)
-    overlap = word_overlap(_tables(results, "marked_words"))
+    overlap = word_overlap(_tables(results, "marked_words"), _tables(results, "marked_words_by_group"))
     replication = replications(_tables(results, "effects"))
     effects = replicated_effects(_tables(results, "effects"))
     tables = {

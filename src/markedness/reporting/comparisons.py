@@ -195,7 +195,7 @@ def sentences(differences: pd.DataFrame, limit: int = 20) -> list[str]:
             )
         for note, noted in rows[rows["note"].ne("")].groupby("note", sort=False):
             untested = noted["p_adjusted"].isna().all()
-            some = sorted(set(noted["score"])) if noted["score"].nunique() < rows["score"].nunique() else []
+            some = sorted({*noted["score"]} - {""}) if noted["score"].nunique() < rows["score"].nunique() else []
             what = " are not compared" if untested else ""
             what += f" in {', '.join(some[:4])}{', ...' if len(some) > 4 else ''}" if some else ""
             found.append(f"{audit}: {_pairs(noted)}{what}: {str(note).rstrip('.')}.")

@@ -175,6 +175,16 @@ def test_complete_corpus_with_a_valence_that_decides_nothing_says_so(valence: li
         stored(**of_pair, valence=valence)
 
 
+def test_complete_corpus_with_a_task_that_is_blank_in_part_says_so() -> None:
+    # 30 pairs of four tasks became a fifth one: gap_size.excess .33 [.23, .43] in place of .45
+    of_pair: dict[str, Sequence[object]] = {"pair": list("0011"), "group": ["White", "Black"] * 2, "y": [1] * 4}
+    with pytest.raises(
+        AuditError, match="the column 'task' of the corpus is blank in 2 rows; fill it or leave them out"
+    ):
+        stored(**of_pair, task=["hireable", "hireable", "", None])
+    assert len(stored(**of_pair | {"group": ["White", "Black", "", ""]}, task=["hireable", "hireable", "", None])) == 4
+
+
 def test_complete_corpus_with_a_row_of_a_group_and_a_dialect_says_so() -> None:
     of_pair: dict[str, Sequence[object]] = {"pair": list("0011"), "y": [1] * 4}
     assert len(stored(**of_pair, group=["White", "Black", "SAE", "AAVE"])) == 4

@@ -147,6 +147,15 @@ def test_complete_corpus_sets_the_word_limits_of_known_cues_alone() -> None:
     assert done["word_limit"].tolist()[:2] == [2, 3] and np.isnan(done["word_limit"].iloc[2])
 
 
+def test_complete_corpus_with_a_cue_that_is_blank_in_part_says_so() -> None:
+    rows = pd.DataFrame({"cue": ["exam", "", None], "group": ["Asian man", "Asian man", "White man"], "text": "x"})
+    with pytest.raises(
+        AuditError, match="the column 'cue' of the corpus is blank in 2 rows; fill it or leave them out"
+    ):
+        generate.complete_corpus(rows, STIMULI, generate.Params())
+    assert len(generate.complete_corpus(rows.assign(group=["Asian man", "", ""]), STIMULI, generate.Params())) == 3
+
+
 def test_complete_corpus_with_format_takes_it_as_the_cue() -> None:
     rows = pd.DataFrame({"cue": "file", "format": ["story", "biography"], "text": "a", "prompt_id": "", "group": "g"})
     assert generate.complete_corpus(rows, STIMULI, generate.Params())["prompt_id"].tolist() == ["story", "biography"]

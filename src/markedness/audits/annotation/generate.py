@@ -30,7 +30,7 @@ from markedness.audits.annotation.design.stimuli import (
 )
 from markedness.audits.annotation.design.stored import misspelt_task, one_text_a_pair, one_valence_a_task
 from markedness.audits.annotation.design.texts import name_texts
-from markedness.axes import Axes, Axis, Value
+from markedness.axes import Axes, Axis, Value, check_filled
 from markedness.records import Prompt, Stimuli, Strict
 
 DIALECT = "dialect"
@@ -215,9 +215,9 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     Raises
     ------
     StimuliError
-        When there is neither a judgment nor what it is about, when a row has a name's group and a dialect, when one
-        pair has several vignettes, or several names of one group, when one task has several valences, or one that is
-        neither 1, -1 nor 0, or when a task of the tasks file is spelt otherwise.
+        When there is neither a judgment nor what it is about, when some rows have no task, when a row has a name's
+        group and a dialect, when one pair has several vignettes, or several names of one group, when one task has
+        several valences, or one that is neither 1, -1 nor 0, or when a task of the tasks file is spelt otherwise.
     """
     if "y" not in rows and not rows["text"].replace("", pd.NA).notna().any():
         raise StimuliError(
@@ -227,6 +227,7 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
         raise StimuliError(
             "annotation: the corpus has neither pair nor vignette, so that no texts can be matched; name one"
         )
+    check_filled(rows, "task", "annotation")
     one_text_a_pair(rows, {*params.name_axis.values, *params.axes[DIALECT].values})
     rows = rows.copy(deep=False)
     if "valence" in rows:

@@ -17,7 +17,7 @@ from markedness.audits.base import Answers
 from markedness.audits.homogeneity import DEFAULT_AXES
 from markedness.audits.homogeneity.design.persons import Person, labelled_persons, named_persons
 from markedness.audits.homogeneity.design.study import FILE, Cue, Study, chosen_cues, read_study, word_limits
-from markedness.axes import Axes, group_name
+from markedness.axes import Axes, check_filled, group_name
 from markedness.records import Message, Prompt, Sampling, Stimuli, Strict
 from markedness.templates import check_different, check_phrases, fill
 
@@ -105,9 +105,10 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     """Add prompt_id (the cue), word_limit and sample to the rows of a corpus.
 
     The word limit of a cue is that of the params' study, else of any study that has the cue; other cues have none
-    (NaN). A column format, the prompt format of longer texts, replaces the cue.
+    (NaN). A column format, the prompt format of longer texts, replaces the cue. AuditError where it is blank in part.
     """
-    cue = rows["format"] if "format" in rows else rows["cue"]
+    check_filled(rows, name := "format" if "format" in rows else "cue", "homogeneity")
+    cue = rows[name]
     limits = cue.map(word_limits(stimuli, params.study)).astype(float)
     rows = rows.assign(cue=cue, prompt_id=cue, word_limit=limits)
     return rows.assign(sample=rows.groupby(["prompt_id", "group"], sort=False, dropna=False).cumcount())
