@@ -107,7 +107,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     The word limit of a cue is that of the params' study, else of any study that has the cue; other cues have none
     (NaN). A column format, the prompt format of longer texts, replaces the cue. AuditError where it is blank in part.
     """
-    check_filled(rows, name := "format" if "format" in rows else "cue", "homogeneity")
+    name = "format" if "format" in rows else "cue"
+    check_filled(rows, name, "homogeneity")
     cue = rows[name]
     limits = cue.map(word_limits(stimuli, params.study)).astype(float)
     rows = rows.assign(cue=cue, prompt_id=cue, word_limit=limits)

@@ -96,9 +96,9 @@ def anova_type(total: Floats, parts: Iterable[ClusterSums], alpha: float, exchan
             below += trace**2 / covariances[-1].freedom
     if not covariances:
         return AnovaType(Null(p=1.0 if np.abs(total).max() <= 1e-12 else NAN))
-    freedom = min(float(np.trace(crossed)) ** 2 / below, max(one.freedom for one in covariances))
-    top = max(one.trace for one in covariances)
-    if np.trace(crossed) > top * (1 + TIE):
+    top, multiway = max(one.trace for one in covariances), float(np.trace(crossed))
+    if multiway > top * (1 + TIE):
+        freedom = min(multiway**2 / below, max(one.freedom for one in covariances))
         largest = _Covariance(crossed, max(bias, 0.0), freedom)
     else:
         tied = (one for one in covariances if one.trace >= top * (1 - TIE))

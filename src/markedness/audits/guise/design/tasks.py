@@ -169,9 +169,9 @@ def ratings(name: str, stimuli: Stimuli) -> pd.DataFrame:
     for column, cells in table.items():
         numbers, blank = pd.to_numeric(cells, errors="coerce"), cells.str.casefold().isin(MISSING)
         strange = cells[~np.isfinite(numbers) & ~blank]
-        if len(strange) and not str(column).startswith(RATINGS):
-            continue  # a column of notes or codes
         if len(strange):
+            if not str(column).startswith(RATINGS):
+                continue  # a column of notes or codes
             raise AuditError(
                 f"{name}: {column} of '{strange.index[0]}' is '{strange.iloc[0]:.40}', which is no number; write '.' "
                 "before the decimals and no sign of a unit, and leave the cell empty where there is no rating"

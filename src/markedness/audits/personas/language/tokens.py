@@ -129,8 +129,8 @@ def removal_lists(stimuli: Stimuli, file: str = REMOVED) -> list[list[str]]:
             raise AuditError(
                 f"{file}: a row has the stage '{stage:.40}' and the string '{string:.40}'; stages are 1 to 3"
             )
-        try:  # those of stage 1 are one expression
-            groups = re.compile(rf"\b(?:he|{string})\b" if stage == "1" else string).groups
+        try:  # those of stage 1 are one expression, in which none may set flags
+            groups = re.compile(rf"\b(?:{string})\b" if stage == "1" else string).groups
         except re.error as error:
             raise AuditError(
                 f"{file}: '{string:.40}' is no regular expression ({error}); put \\ before a character that is meant so"
