@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,8 @@ import scipy
 from scipy import stats
 from tests.audits.personas.conftest import PLAIN, generations, tabled
 
-from markedness.audits.personas import AXES, featurize
+from markedness.audits.personas import AXES, featurize, generate
+from markedness.audits.personas.design.corpus_prompts import complete_corpus
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.estimators.interaction import interactions
 from markedness.audits.personas.estimators.params import Params
@@ -17,7 +20,9 @@ from markedness.audits.personas.estimators.scores import scores
 from markedness.audits.personas.language.classifiers import SvmParams
 from markedness.audits.personas.language.word_counts import WordCounts
 from markedness.axes import group_name
+from markedness.records import AuditError
 from markedness.results import Score
+from markedness.store import Store
 
 WORDS = [
     "lamp",
@@ -170,3 +175,16 @@ def test_words_of_a_group_whose_texts_repeat_themselves_are_no_words_beyond_race
     found = sum(departs(seed, 6.0) for seed in range(150))
     assert stats.binomtest(found, 150, 0.05, alternative="greater").pvalue > 0.01, found
     assert sum(departs(seed, 60.0, 2.5) for seed in range(10)) >= 9
+
+
+@pytest.mark.parametrize(("column", "cells"), [("prompt", ["", "Draw a Black man", ""]), ("kind", ["story", "", None])])
+def test_prompt_or_kind_that_is_blank_in_part_is_refused(column: str, cells: list[str | None]) -> None:
+    prompts = ["Draw a White man", "Draw a Black man", "Draw an Asian man"]
+    rows = generations([(race, "man", "A tall man.") for race in ("White", "Black", "Asian")])
+    rows = rows.assign(prompt=prompts, kind="story").assign(**{column: pd.Series(cells, dtype="string")})
+    stimuli = Store(Path(generate.__file__).parents[4]).stimuli("personas")
+    with pytest.raises(AuditError, match=r"personas: the column '(prompt|kind)' of the corpus is blank in 2 rows"):
+        complete_corpus(rows.assign(prompt_id=rows["prompt"]), stimuli, generate.Params())
+    rows = rows.assign(**{column: ""})
+    filled = complete_corpus(rows.assign(prompt_id=rows["prompt"]), stimuli, generate.Params())
+    assert set(filled["kind"]) == {"persona" if column == "kind" else "story"}

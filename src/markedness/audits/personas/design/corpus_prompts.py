@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from markedness.audits.personas.generate import Params, PromptFile, Template
-from markedness.axes import Axes
+from markedness.axes import Axes, check_filled
 from markedness.records import AuditError, Stimuli
 
 _KINDS = ("persona", "story", "like", "dislike")
@@ -25,7 +25,7 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     Raises
     ------
     AuditError
-        When a kind is none of `_KINDS`.
+        When a kind is none of `_KINDS`; when the prompts, or kinds that the prompts do not tell, are blank in part.
     """
     rows = rows.copy()
     templates = PromptFile.read(stimuli).prompts
@@ -39,11 +39,16 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     matches = [found.get(prompt) if isinstance(prompt, str) else None for prompt in rows["prompt"]]
     ids = pd.Series([match.id if match else None for match in matches], index=rows.index, dtype="string")
     ids = ids.fillna(_shared_prompts(rows[ids.isna()], params.axes))
-    kinds = pd.Series([match.kind if match else "persona" for match in matches], index=rows.index, dtype="string")
+    kinds = pd.Series([match.kind if match else "" for match in matches], index=rows.index, dtype="string")
     own_ids = rows["prompt_id"].fillna("").ne("") & rows["prompt_id"].fillna("").ne(rows["prompt"].fillna(""))
     rows["prompt_id"] = rows["prompt_id"].astype("string").where(own_ids | ids.isna(), ids).fillna("")
-    given = rows["kind"] if "kind" in rows else pd.Series(pd.NA, index=rows.index, dtype="string")
-    rows["kind"] = kinds.where(given.isna() | given.eq(""), given)
+    name = "prompt_id" if own_ids.any() else "prompt"
+    check_filled(rows.assign(**{name: rows["prompt_id"]}), name, "personas")
+    given = (rows["kind"] if "kind" in rows else pd.Series("", index=rows.index)).astype("string").fillna("")
+    rows["kind"] = kinds.where(given.eq(""), given)
+    if given.ne("").any():
+        check_filled(rows, "kind", "personas")
+    rows["kind"] = rows["kind"].replace("", "persona")
     strange = rows.loc[~rows["kind"].isin(_KINDS), "kind"]
     if len(strange):
         raise AuditError(
