@@ -9,9 +9,8 @@ from typing import Any
 
 from markedness.lm.base import BROKEN_OFF, RequestFailed
 from markedness.lm.redaction import Redaction
-from markedness.records import FILTERED, UNSUPPORTED, Completion, Prompt
+from markedness.records import FILTERED, IMPUTED, TOP_LOGPROBS, UNSUPPORTED, Completion, Prompt
 
-ESTIMATOR = "top_logprobs_renormalised"
 CHARACTERS_PER_TOKEN = 200
 """More characters than this by ``max_tokens`` (and `SHORT_ANSWER`) are no answer of so many tokens."""
 SHORT_ANSWER = 10_000
@@ -58,11 +57,12 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
             return Completion(finish_reason=UNSUPPORTED, error="the server answered without token probabilities")
         refuse_mass(math.exp(log_prob) for _, log_prob in top)
         log_probs, coverage = candidate_log_probs(top, prompt.candidates)
-        reasons = tuple("not among the served alternatives" if one is None else None for one in log_probs)
-        return Completion(
-            log_probs=log_probs, reasons=reasons if None in log_probs else (), estimator=ESTIMATOR,
-            coverage=coverage, **served,
-        )  # fmt: skip
+        shown, absent = _by_word(top), "not among the served alternatives"
+        reasons = tuple(
+            absent if log_prob is None else None if shown.get(word) else IMPUTED
+            for word, log_prob in zip(prompt.candidates, log_probs, strict=True)
+        )
+        return Completion(log_probs=log_probs, reasons=reasons, estimator=TOP_LOGPROBS, coverage=coverage, **served)
     text = _content(choice, chat)
     stopped_at_once = text is not None and not chat and bool(prompt.sampling.stop)
     if text is None or (not text.strip() and not stopped_at_once):
@@ -200,10 +200,7 @@ def candidate_log_probs(
     coverage : float
         Mass of the candidates found before division, in [0, 1].
     """
-    mass: dict[str, float] = {}
-    for token, log_prob in top:
-        word = token.strip(_SPACES)
-        mass[word] = mass.get(word, 0.0) + math.exp(log_prob)
+    mass = _by_word(top)
     found = {word: mass[word] for word in candidates if mass.get(word, 0.0) > 0}
     coverage = min(1.0, math.fsum(found.values()))
     if not found:
@@ -214,3 +211,12 @@ def candidate_log_probs(
     total = math.fsum(found.values()) + share * missing
     probabilities = [found.get(word, share) / total for word in candidates]
     return tuple(math.log(p) if p > 0 else None for p in probabilities), coverage
+
+
+def _by_word(top: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """Mass of each word of one token, with and without white space before it."""
+    mass: dict[str, float] = {}
+    for token, log_prob in top:
+        word = token.strip(_SPACES)
+        mass[word] = mass.get(word, 0.0) + math.exp(log_prob)
+    return mass

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from markedness.lm.redaction import LONGEST_ERROR
-from markedness.records import Completion
+from markedness.records import MAYBE_IMPUTED, TOP_LOGPROBS, Completion
 
 MAX_ANSWER = 1_000_000
 """Bytes of one stored answer as JSON; a longer one is a failed request."""
@@ -53,7 +53,18 @@ def stored_completion(answer: str | bytes | None, scored: int | None = None) -> 
         raise ValueError("tokens of other candidates")
     if scored is not None and (len(completion.log_probs) != scored if scored else completion.text is None):
         raise ValueError("an answer to another question")
-    return completion
+    return _marked(completion)
+
+
+def _marked(completion: Completion) -> Completion:
+    """With a reason at each ln probability that may be imputed, where the row is of before these were marked.
+
+    All that are imputed have one value, and none that was shown has less.
+    """
+    if completion.estimator != TOP_LOGPROBS or completion.reasons:
+        return completion
+    least = min((value for value in completion.log_probs if value is not None), default=None)
+    return replace(completion, reasons=tuple(MAYBE_IMPUTED if p == least else None for p in completion.log_probs))
 
 
 def scored_of(request: Mapping[str, Any]) -> int | None:

@@ -21,6 +21,7 @@ SPEC = AuditSpec(
             "utterance",
             "text",
             "estimator",
+            "reason",
             "coverage",
             "candidate_tokens",
         ),

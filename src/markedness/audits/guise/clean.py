@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from markedness.records import Status, Strict, answerless_status
+from markedness.records import IMPUTED, MAYBE_IMPUTED, NOT_SHOWN, Status, Strict, answerless_status
 from markedness.text.answers import not_log_probs
 
 NUMBERS, TEXTS = ("log_prob", "coverage", "cut_tokens", "candidate_tokens"), ("reason", "estimator")
@@ -35,7 +35,8 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     DataFrame
         The same rows with ``answer`` (nats, at most 0; NaN where missing) and ``status``: unsupported for a candidate
         that is not a single token of the model, unparsed for a value that is not a ln probability, stands for one too
-        small to be given, or has a coverage below the limit. ``reason`` says why an answer is missing.
+        small to be given, or has a coverage below the limit. ``reason`` says why an answer is missing. ``estimator``:
+        `NOT_SHOWN` where a server showed other tokens alone.
     """
     rows = generations.assign(**{column: np.nan for column in (*NUMBERS, *TEXTS) if column not in generations})
     rows = rows.assign(**{column: pd.to_numeric(rows[column], errors="coerce") for column in NUMBERS})
@@ -53,6 +54,7 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     status[why.notna()] = Status.UNPARSED.value
     reason = why.fillna(reason)
     rows["reason"] = reason.mask(reason.isna() & rows["error"].notna(), rows["error"].astype("string"))
+    rows["estimator"] = rows["estimator"].mask(rows["reason"].isin((IMPUTED, MAYBE_IMPUTED)), NOT_SHOWN)
     rows["status"] = status.fillna(Status.OK.value)
     rows["answer"] = score.where(rows["status"].eq(Status.OK.value))
     return rows

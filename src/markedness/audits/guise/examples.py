@@ -9,7 +9,7 @@ from markedness.audits.base import EXAMPLE_COLUMNS, Examples, ResultTables
 from markedness.audits.guise.estimators.association import stereotype_strength
 from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.stereotypes import association_tasks, main_rows
-from markedness.records import FeatureTables
+from markedness.records import NOT_SHOWN, SHOWN_IN_PART, FeatureTables
 
 _TOP = 3
 """Attributes that are named beside a text."""
@@ -19,8 +19,12 @@ def examples(responses: pd.DataFrame, features: FeatureTables, tables: ResultTab
     """One row per matched pair of texts of a marked guise, by what it adds to stereotype strength."""
     scores = main_rows(features["scores"], params)
     scores = scores[scores["kind"].eq("association") & scores["text_set"].ne("overt") & scores["setting"].eq("matched")]
+    scores = scores[~scores["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))]
     if scores.empty:
-        return Examples("nothing: there are no matched texts", pd.DataFrame(columns=list(EXAMPLE_COLUMNS)))
+        return Examples(
+            "nothing: there are no matched texts, or no attributes that the server shows after both",
+            pd.DataFrame(columns=list(EXAMPLE_COLUMNS)),
+        )
     tables_of = [_of_guise(rows, features["attributes"], params) for _, rows in scores.groupby("group", observed=True)]
     rows = pd.concat([table for table, _ in tables_of], ignore_index=True)
     if any(rated for _, rated in tables_of):

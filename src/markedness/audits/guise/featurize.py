@@ -12,7 +12,7 @@ from markedness.audits.guise.language.features import counters
 from markedness.audits.guise.language.texts import text_table
 from markedness.cards import are, count
 from markedness.in_common import linked, told_links
-from markedness.records import AuditError, Features, Status, Stimuli, Strict
+from markedness.records import NOT_SHOWN, SHOWN_IN_PART, AuditError, Features, Status, Stimuli, Strict
 
 KEYS = ["task", "kind", "setting", "text_set", "control", "prompt_id", "pair", "attribute"]
 PERPLEXITY = "mean ln P of a token"
@@ -64,8 +64,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         ``cluster`` and ``cluster_reference`` (the verb or text that the text of each guise was made from, missing where
         the data do not say), ``log_prob`` and ``log_prob_reference`` (nats, NaN where missing), ``neutral_log_prob``
         (the same in the neutral context, decisions only), ``missing`` (why a score is missing; of a matched pair also
-        where the data have that of the other guise alone), ``estimator``,
-        ``coverage``, ``cut``. Texts that are not matched are paired by their number only.
+        where the data have that of the other guise alone), ``estimator`` (`NOT_SHOWN` where both values
+        are imputed, `SHOWN_IN_PART` where one is), ``coverage``, ``cut``. Texts that are not matched are paired by
+        their number only.
         ``attributes``: one row per task and attribute: ``detrimental`` (decisions only), ``attribute_tokens`` (of how
         many tokens it is; more than one: scored by the chain rule) and the numeric columns of the task's ratings table
         (NaN where not rated). ``texts``: one row per text, with what is counted in it, see
@@ -77,14 +78,23 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     rows["score"] = pd.to_numeric(rows["answer"], errors="coerce").mask(excluded)
     rows["why"] = rows["reason"].where(rows["score"].isna())
     rows["cut"] = rows["cut_tokens"].notna()
+    rows["not_shown"] = rows["estimator"].eq(NOT_SHOWN).fillna(False).astype(bool)
     if "cluster" not in rows:
         rows["cluster"] = pd.NA
     neutral = rows["group"].fillna("").eq("")
     marked = rows["marked"].fillna(False).astype(bool)
     cell = ["task", "prompt_id", "attribute"]
     of_neutral = rows[neutral].drop_duplicates([*cell, "score"]).groupby(cell)
-    neutral_scores = of_neutral["score"].mean().rename("neutral_log_prob").reset_index()
+    neutral_scores = of_neutral.agg(
+        neutral_log_prob=("score", "mean"), not_shown_neutral=("not_shown", "any")
+    ).reset_index()
     table = _paired(rows[marked], rows[~neutral & ~marked]).merge(neutral_scores, "left", cell)
+    imputed = table[["not_shown", "not_shown_reference", "not_shown_neutral"]].eq(True)
+    table["estimator"] = (
+        table["estimator"].fillna(table["estimator_reference"]).mask(imputed.any(axis=1), SHOWN_IN_PART)
+    )
+    never = imputed["not_shown"] & imputed["not_shown_reference"]
+    table["estimator"] = table["estimator"].mask(never, NOT_SHOWN)
     table["missing"] = table["why"].fillna(table["why_reference"])
     table["coverage"] = table[["coverage", "coverage_reference"]].min(axis=1)
     unmatched = table["setting"].eq("unmatched")  # paired by their number only
@@ -171,7 +181,7 @@ def _side(rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows.drop_duplicates([*KEYS, "score"])
     made: pd.DataFrame = rows.groupby(KEYS, as_index=False, sort=False, dropna=False).agg(
         log_prob=("score", "mean"), why=("why", "first"), estimator=("estimator", "first"),
-        coverage=("coverage", "min"), cut=("cut", "any"), cluster=("cluster", "first"),
+        coverage=("coverage", "min"), cut=("cut", "any"), not_shown=("not_shown", "any"), cluster=("cluster", "first"),
     )  # fmt: skip
     return made
 

@@ -44,7 +44,7 @@ def _associations(table: pd.DataFrame, level: float) -> Any:
     panels = []
     for (task, group), part in rows.groupby(["task", "group"], sort=False):
         base = alt.Chart(part).encode(y=alt.Y("attribute:N", sort=part["attribute"].tolist(), title=None))
-        tooltip = ["attribute", "rank", "log_ratio", "ci_low", "ci_high", "favorability"]
+        tooltip = ["attribute", "rank", "log_ratio", "ci_low", "ci_high", "shown", "favorability"]
         drawn = estimates(base, "log_ratio", tooltip, encoding={"color": colour}, title="Association (log10 ratio)")
         named = f"{group}: {'texts in the guise' if task == 'traits' else 'the group named'}"
         panels.append(alt.layer(line_at(part), drawn).properties(width=210, title=named))
@@ -111,7 +111,7 @@ def _prestige(occupations: pd.DataFrame, tests: pd.DataFrame) -> Any:
     points = alt.Chart(rows).mark_point().encode(
         x=alt.X("log_ratio:Q", title="Association with the guise (log10 ratio)"),
         y=alt.Y("prestige:Q", title="Prestige (1 to 9)", scale=alt.Scale(zero=False)),
-        tooltip=["occupation", "log_ratio", "ci_low", "ci_high", "prestige", "group"],
+        tooltip=["occupation", "log_ratio", "ci_low", "ci_high", "shown", "prestige", "group"],
     )  # fmt: skip
     if line.empty:
         return points.properties(title="Prestige of occupations and their association with the guise")

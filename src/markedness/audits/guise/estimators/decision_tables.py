@@ -21,6 +21,7 @@ from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.stereotypes import main_rows, ratings
 from markedness.audits.guise.estimators.tables import Row
 from markedness.audits.guise.estimators.text_sets import text_sets
+from markedness.records import NOT_SHOWN, SHOWN_IN_PART
 from markedness.results import NAN, Score
 
 RULES: tuple[Rule, ...] = ("ratio", "difference")
@@ -29,10 +30,11 @@ RULES: tuple[Rule, ...] = ("ratio", "difference")
 def decided(rows: pd.DataFrame, attributes: pd.DataFrame, task: str, rule: Rule) -> list[Verdicts]:
     """The decisions of one task and one marked guise, one item per text set.
 
-    None where the data have no word of the task that is detrimental to the person, or no other one.
+    None where the data have no word of the task that is detrimental to the person, or no other one, or where a word is
+    imputed after some text: which of them is then decided hangs on the other tokens.
     """
     chosen = rows[rows["task"].eq(task)]
-    if chosen.empty:
+    if chosen.empty or not_shown(chosen):
         return []
     sets = text_sets(chosen)
     detrimental = ratings(attributes, task)["detrimental"].reindex(list(sets[0].attributes)).eq(True).to_numpy()
@@ -40,6 +42,20 @@ def decided(rows: pd.DataFrame, attributes: pd.DataFrame, task: str, rule: Rule)
         return []
     group, reference = (str(chosen[side].iloc[0]) for side in ("group", "reference"))
     return [replace(verdicts(one, detrimental, rule), group=group, reference=reference) for one in sets]
+
+
+def not_shown(rows: pd.DataFrame) -> str:
+    """Why the words of a decision cannot be compared: a server did not show them after each text; "" where it did."""
+    imputed = rows["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))
+    if not imputed.any():
+        return ""
+    words = ", ".join(f"'{word}'" for word in sorted(rows.loc[imputed, "attribute"].astype(str).unique()))
+    cells = ["text_set", "prompt_id", "pair"]
+    n, n_all = (len(part[cells].drop_duplicates()) for part in (rows[imputed], rows))
+    return (
+        f"in {n:,} of {n_all:,} pairs of texts and prompts {words} was not among the tokens that the server shows; ask "
+        "for more of them (top_logprobs), or a model with exact probabilities"
+    )
 
 
 def decision_rows(rows: pd.DataFrame, attributes: pd.DataFrame, params: Params, rng: np.random.Generator) -> list[Row]:

@@ -9,6 +9,7 @@ import pandas as pd
 from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.stereotypes import main_rows, marked_groups
 from markedness.cards import are
+from markedness.records import NOT_SHOWN, SHOWN_IN_PART, TOP_LOGPROBS
 
 
 def notes(scored: pd.DataFrame, params: Params, tables: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -36,13 +37,34 @@ def _of_scores(asked: pd.DataFrame) -> Iterator[str]:
         words = sorted(rows["attribute"].unique())
         shown = ", ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
         yield f"{len(rows)} of {len(asked)} scores {are(len(rows))} missing ({shown}): {reason}."
-    estimated = asked.loc[asked["estimator"].notna() & asked["estimator"].ne("exact")]
-    for name, rows in estimated.groupby("estimator", sort=False, observed=True):
+    estimated = asked[asked["estimator"].notna() & asked["estimator"].ne("exact")]
+    if len(estimated):
+        names = [name for name in estimated["estimator"].unique() if name not in (NOT_SHOWN, SHOWN_IN_PART)]
         yield (
-            f"{len(rows)} of {len(asked)} scores {are(len(rows))} estimated ({name}), with a median coverage of "
-            f"{rows['coverage'].median():.2f}. Only the highest-ranking attributes are then meaningful: agreement, "
-            "correlations, the regression of prestige and stereotype strength are omitted."
+            f"{len(estimated)} of {len(asked)} scores {are(len(estimated))} estimated "
+            f"({', '.join(names) or TOP_LOGPROBS}), with a median coverage of {estimated['coverage'].median():.2f}. "
+            "Agreement, correlations, the regression of prestige and stereotype strength need the whole ranking and "
+            "are omitted."
         )
+    yield from _of_imputed(asked[asked["kind"].eq("association")])
+
+
+def _of_imputed(asked: pd.DataFrame) -> Iterator[str]:
+    """How many attributes a server never showed, or not always."""
+    imputed = asked["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))
+    if not imputed.any():
+        return
+    by = pd.DataFrame({name: asked[name].astype(str) for name in ("group", "task", "attribute")})
+    by = by.assign(never=asked["estimator"].eq(NOT_SHOWN), always=~imputed)
+    words = by.groupby(["group", "task", "attribute"], sort=False).all().reset_index()
+    for (group, task), of_task in words.groupby(["group", "task"], sort=False):
+        n_never, n_imputed = int(of_task["never"].sum()), int((~of_task["always"]).sum())
+        if n_imputed:
+            yield (
+                f"Of {len(of_task)} attributes of the task {task} the server never showed {n_never} after texts of "
+                f"{group} and its reference: they are in no ranking. It showed {n_imputed - n_never} in part (column "
+                "shown): their place rests on the probability of other tokens, and they have no interval and no p."
+            )
 
 
 def _of_texts(scored: pd.DataFrame, main: pd.DataFrame) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from markedness.audits.guise import SPEC
 from markedness.audits.guise.estimators.claims import FAMILY, ITEMS, claims
-from markedness.audits.guise.estimators.decision_tables import decided
+from markedness.audits.guise.estimators.decision_tables import decided, not_shown
 from markedness.audits.guise.estimators.dialects import contrast_scores, dialect_scores
 from markedness.audits.guise.estimators.differences import decision_score, missing_score
 from markedness.audits.guise.estimators.params import Params
@@ -78,7 +78,8 @@ def _of_guise(
     for name in decisions["task"].unique():
         answers, key = decided(decisions, attributes, str(name), params.rule), f"decision.{name}"
         if not answers:
-            yield key, partial(not_estimated, key, _one_sided(str(name)))
+            why = not_shown(decisions[decisions["task"].eq(name)]) or _one_sided(str(name))
+            yield key, partial(not_estimated, key, why)
             continue
         yield key, partial(decision_score, key, answers, rng.spawn(1)[0], FAMILY, level)
     yield "missing.difference", partial(missing_score, own, rng.spawn(1)[0], FAMILY, level)

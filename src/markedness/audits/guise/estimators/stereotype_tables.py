@@ -22,15 +22,17 @@ from markedness.stats.t_tests import correlations, one_sample_t, pooled_t
 
 
 def _spreads(task: AssociationTask) -> dict[str, Spread]:
-    """Attribute -> sampling error of its mean log ratio."""
+    """Attribute -> sampling error of its mean log ratio, which is unknown where some of its scores are imputed."""
     sample = Sample(task.sets, task.params.base)
     factors = (PROMPT,) if task.task == "overt" else (VERB, PROMPT)
-    names = map(str, task.mean_log_ratio.index)
-    return {name: sample.spread(partial(task.attribute, name), *factors) for name in names}
+    return {
+        name: sample.spread(partial(task.attribute, name), *factors) if task.share_shown(name) == 1 else Spread()
+        for name in map(str, task.mean_log_ratio.index)
+    }
 
 
 def stereotype_rows(task: AssociationTask) -> list[Row]:
-    """Attributes from the most to the least associated, with intervals."""
+    """Attributes from the most to the least associated, with intervals where no probability is imputed."""
     spreads = _spreads(task)
     favorability, human_rank = task.rating("favorability"), task.human_rank
     scored = task.mean_log_ratio.sort_index().sort_values(ascending=False, kind="stable")
@@ -41,6 +43,7 @@ def stereotype_rows(task: AssociationTask) -> list[Row]:
         rows.append({
             "task": task.task, "group": task.group, "reference": task.reference, "rank": rank,
             "attribute": str(attribute), "log_ratio": value, "ci_low": low, "ci_high": high, "p": found.p(float(value)),
+            "shown": task.share_shown(str(attribute)),
             "favorability": favorability.get(attribute, NAN), "n_prompts": len(task.log_ratio),
             "n_pairs": task.n_pairs, "tokens": task.tokens.get(str(attribute), NAN),
             "human_rank": human_rank.get(attribute, NAN),
@@ -184,15 +187,16 @@ def employability_rows(task: AssociationTask) -> list[Row]:
         low, high = spreads[occupation].interval(value, task.params.confidence_level)
         rows.append({
             "occupation": occupation, "log_ratio": value, "ci_low": low, "ci_high": high,
-            "prestige": prestige[occupation], "task": task.task, "group": task.group, "reference": task.reference,
+            "shown": task.share_shown(occupation), "prestige": prestige[occupation], "task": task.task,
+            "group": task.group, "reference": task.reference,
         })  # fmt: skip
     return rows
 
 
 def employability_test_rows(task: AssociationTask) -> list[Row]:
-    """Published tests: association of occupations against 0, and regression of prestige on it."""
+    """Published tests: association of occupations against 0, and regression of prestige on it; none if imputed."""
     prestige = task.prestige
-    if not prestige.notna().any():
+    if not prestige.notna().any() or any(task.share_shown(name) < 1 for name in task.attributes):
         return []
     parts = {("all", "all"): mean(task.log_ratio)}
     parts |= {("prompt", prompt): row for prompt, row in zip(task.prompts, task.log_ratio, strict=True)}

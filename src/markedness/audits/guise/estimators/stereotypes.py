@@ -14,7 +14,7 @@ from markedness.audits.guise.estimators.association import stereotype_strength
 from markedness.audits.guise.estimators.favorability import favorabilities, slopes
 from markedness.audits.guise.estimators.params import Params
 from markedness.audits.guise.estimators.text_sets import Floats, TextSet, mean, mean_over_sets, text_sets
-from markedness.records import AuditError
+from markedness.records import NOT_SHOWN, SHOWN_IN_PART, AuditError
 
 YEAR = "percent_"
 """Prefix of the columns with the percentage of people who assigned an adjective, before the year."""
@@ -31,6 +31,8 @@ class AssociationTask:
     ratings: pd.DataFrame
     """Attribute -> ratings and percentages, in the order of the sets' attributes."""
     params: Params
+    shown: pd.Series | None = None
+    """Attribute -> share of its scores whose probabilities a server showed in both guises; None: of all 1."""
 
     @cached_property
     def log_ratio(self) -> Floats:
@@ -50,6 +52,10 @@ class AssociationTask:
     def exact(self) -> bool:
         """Whether the whole ranking is meaningful: not if only the most likely attributes were served."""
         return all(one.exact for one in self.sets)
+
+    def share_shown(self, attribute: str) -> float:
+        """Share of the scores of an attribute in which no probability is imputed, in [0, 1]."""
+        return 1.0 if self.shown is None else float(self.shown[attribute])
 
     @property
     def n_pairs(self) -> int:
@@ -211,5 +217,6 @@ def association_tasks(rows: pd.DataFrame, attributes: pd.DataFrame, params: Para
         sets = text_sets(part)
         rated = ratings(attributes, str(task)).reindex(list(sets[0].attributes))
         group, reference = str(part["group"].iloc[0]), str(part["reference"].iloc[0])
-        made.append(AssociationTask(str(task), group, reference, sets, rated, params))
+        shown = (~part["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))).groupby(part["attribute"].astype(str)).mean()
+        made.append(AssociationTask(str(task), group, reference, sets, rated, params, shown))
     return sorted(made, key=lambda one: {"traits": 0, "overt": 1}.get(one.task, 2))

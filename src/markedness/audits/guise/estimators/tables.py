@@ -16,13 +16,13 @@ Row = dict[str, str | float | bool]
 COLUMNS = {
     "associations": "setting prompt attribute q task text_set control group reference n missing tokens",
     "stereotypes": "task group reference rank attribute log_ratio ci_low ci_high p p_adjusted favorability n_prompts "
-    "n_pairs tokens human_rank",
+    "n_pairs tokens human_rank shown",
     "agreement": "task group reference setting year agreement ci_low ci_high chance p p_adjusted standard_error "
     "n_prompts t df p_published p_adjusted_published attributes human",
     "agreement_prompts": "task group reference setting year prompt agreement chance",
     "favorability": "task group source weighted ci_low ci_high null_mean p unweighted attributes n",
     "favorability_ranks": "task group source rho p_published p_adjusted_published n",
-    "employability": "occupation log_ratio ci_low ci_high prestige task group reference",
+    "employability": "occupation log_ratio ci_low ci_high prestige task group reference shown",
     "employability_tests": "task group level item mean_log_ratio sd t df p_published p_adjusted_published n intercept "
     "slope slope_error r_squared f p_slope_published n_prestige",
     "decisions": "task rule level item group reference rate rate_reference difference ci_low ci_high p p_adjusted "

@@ -39,10 +39,10 @@ def association_rows(task: AssociationTask) -> list[Row]:
 
 
 def feature_rows(task: AssociationTask, rng: np.random.Generator) -> list[Row]:
-    """Stereotype strength of each text set; t as published."""
+    """Stereotype strength of each text set, of probabilities that are the model's own; t as published."""
     params = task.params
     rows: list[Row] = []
-    for one in task.sets if task.stereotypical.any() else ():
+    for one in task.sets if task.exact and task.stereotypical.any() else ():
         log_ratio = one.log_ratio(params.base)
         test = one_sample_t(stereotype_strength(log_ratio, task.stereotypical), "greater")
         found = next((claim.made(rng) for claim in claims([replace(task, sets=[one])])), not_estimated("strength"))
@@ -56,7 +56,7 @@ def feature_rows(task: AssociationTask, rng: np.random.Generator) -> list[Row]:
 
 def strength_contrasts(task: AssociationTask, made: Sequence[Score]) -> list[Row]:
     """Stereotype strength of the text sets of ``contrasts``: t over prompts, as published, and p of the Scores."""
-    if not task.stereotypical.any():
+    if not task.exact or not task.stereotypical.any():
         return []
     found = {score.key: score for score in made}
     log_ratios = {one.name: one.log_ratio(task.params.base) for one in task.sets}

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from markedness.audits.guise.estimators.association import matched_log_ratio, pooled_log_ratio
+from markedness.records import NOT_SHOWN
 
 Floats = NDArray[np.float64]
 Names = NDArray[np.object_]
@@ -72,7 +73,8 @@ def text_sets(rows: pd.DataFrame) -> list[TextSet]:
     ----------
     rows
         Features: setting, text_set, control, prompt_id, pair, attribute, log_prob, log_prob_reference,
-        neutral_log_prob, estimator. A pair that occurs twice, as in a resample, counts twice.
+        neutral_log_prob, estimator. A pair that occurs twice, as in a resample, counts twice. An attribute that a
+        server never showed after a prompt, of either guise, has no score there.
     """
     prompt_codes, prompts = pd.factorize(rows["prompt_id"])
     attribute_codes, attributes = pd.factorize(rows["attribute"].astype(str), sort=True)
@@ -84,6 +86,9 @@ def text_sets(rows: pd.DataFrame) -> list[TextSet]:
         shape = (len(pair_names), len(prompts), len(attributes))
         cell = np.ravel_multi_index((pair_codes, prompt_codes[chosen], attribute_codes[chosen]), shape)
         (log_p, log_p_reference, neutral), pairs = _arrays(part, cell, shape)
+        shown = np.zeros(shape[1:], dtype=bool)
+        shown.flat[cell[part["estimator"].ne(NOT_SHOWN).to_numpy()] % shown.size] = True
+        log_p, log_p_reference = (np.where(shown, side, np.nan) for side in (log_p, log_p_reference))
         first = part.iloc[0]
         made.append(
             TextSet(

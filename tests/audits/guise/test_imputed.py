@@ -1,0 +1,118 @@
+"""Probabilities that a server did not show: imputed, counted, and never a finding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.audits.guise.test_guise_stages import FAST, SMALL, STIMULI, TRAITS, Rule, asked, generations, measured
+
+from markedness.audits.guise import clean, evaluate, featurize, generate
+from markedness.audits.guise.design.tasks import Task
+from markedness.lm.answers import read_completion
+from markedness.lm.redaction import Redaction
+from markedness.lm.stored import stored_completion
+from markedness.records import IMPUTED, MAYBE_IMPUTED, NOT_SHOWN, SHOWN_IN_PART, TOP_LOGPROBS, Completion, Prompt
+from markedness.results import Evaluation
+
+SHOWN = ("alert", "brilliant", "lazy", "loud", "musical")
+
+
+def served(prompt: Prompt, probabilities: dict[str, float]) -> Completion:
+    """What is read of an answer of a server that shows these words and eighteen others, the least of them last."""
+    top = [{"token": f" {word}", "logprob": math.log(p)} for word, p in probabilities.items()]
+    content = [{"token": top[0]["token"], "logprob": top[0]["logprob"], "top_logprobs": top}]
+    choice = {"finish_reason": "length", "message": {"content": " x"}, "logprobs": {"content": content}}
+    return read_completion({"choices": [choice]}, prompt, True, Redaction())
+
+
+def tail(prompt: Prompt, rng: np.random.Generator, ratio: float) -> dict[str, float]:
+    """Words of no task; after the marked guise each is ``ratio`` times as likely."""
+    floor = 1e-4 * (ratio if prompt.columns["marked"] else 1.0) * math.exp(rng.normal(0, 0.1))
+    return {f"other{i}": floor * (1 + i / 2) for i in range(15)}
+
+
+def traits(prompt: Prompt, rng: np.random.Generator, ratio: float = 3.0, extra: str = "") -> Completion:
+    known = {word: 0.14 * math.exp(rng.normal(0, 0.05)) for word in SHOWN}
+    once = {extra: 0.1} if extra and prompt.columns["marked"] else {}
+    return served(prompt, known | once | tail(prompt, rng, ratio))
+
+
+def evaluated(params: generate.Params, rule: Rule) -> Evaluation:
+    return evaluate.evaluate(measured(params, rule), FAST, np.random.default_rng(0))
+
+
+def test_attributes_that_the_server_never_showed_are_in_no_ranking_and_those_it_showed_are_not_moved() -> None:
+    made = evaluated(SMALL, traits)
+    ranked = made.tables["stereotypes"]
+    assert set(ranked["attribute"]) == set(SHOWN) and ranked["shown"].eq(1).all()
+    assert ranked["p_adjusted"].min() > 0.05 and ranked["log_ratio"].abs().max() < 0.03
+    cruel = made.tables["associations"].query("attribute == 'cruel'")
+    assert cruel["q"].isna().all() and cruel["n"].eq(0).all()
+    assert any("Of 37 attributes of the task traits the server never showed 32" in note for note in made.notes)
+    assert made.tables["features"].empty and made.tables["agreement"].empty
+    assert set(made.tables["favorability"].query("source == 'model'")["attributes"]) <= {"; ".join(ranked["attribute"])}
+
+
+def test_attribute_that_the_server_shows_after_one_guise_alone_is_ranked_without_interval_and_p() -> None:
+    made = evaluated(SMALL, lambda prompt, rng: traits(prompt, rng, 1.0, "cruel"))
+    first = made.tables["stereotypes"].iloc[0]
+    assert (first["attribute"], first["rank"], first["shown"]) == ("cruel", 1, 0)
+    assert first["log_ratio"] > 2 and first[["ci_low", "ci_high", "p", "p_adjusted"]].isna().all()
+    assert any("It showed 1 in part (column shown)" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("neutral", [True, False])
+def test_decision_between_words_of_which_the_server_did_not_show_one_is_not_measured(neutral: bool) -> None:
+    params = generate.Params(pairs=SMALL.pairs, tasks={"conviction": Task()})
+
+    def blind(prompt: Prompt, rng: np.random.Generator) -> Completion:
+        shown = {"acquitted": 0.6} if (not prompt.group) is neutral else {"acquitted": 0.6, "convicted": 0.1}
+        return served(prompt, shown | tail(prompt, rng, 3.0))
+
+    made = evaluated(params, blind)
+    score = made.score("decision.conviction")
+    assert math.isnan(score.estimate) and math.isnan(score.p)
+    assert "'convicted' was not among the tokens that the server shows" in score.lacking
+    assert made.tables["decisions"].empty
+
+    both = evaluated(params, lambda prompt, rng: served(prompt, {"acquitted": 0.6, "convicted": 0.1}))
+    assert both.score("decision.conviction").estimate == 0
+
+
+def test_scores_say_which_probabilities_are_imputed() -> None:
+    prompt = replace(asked(SMALL)[0], candidates=("lazy", "cruel"))
+    answer = served(prompt, {"lazy": 0.3, "the": 0.1})
+    assert answer.reasons == (None, IMPUTED) and answer.log_probs[1] is not None
+    assert served(prompt, {"lazy": 0.3, "cruel": 0.1}).reasons == (None, None)
+    responses = clean.clean(generations(SMALL, traits), clean.Params())
+    assert responses["status"].eq("ok").all()
+    assert set(responses.loc[~responses["candidate"].isin(SHOWN), "estimator"]) == {NOT_SHOWN}
+    scored = featurize.featurize(responses, featurize.Params(), STIMULI).tables["scores"]
+    assert set(scored["estimator"].unique()) == {TOP_LOGPROBS, NOT_SHOWN}
+    one_side = generations(SMALL, lambda prompt, rng: traits(prompt, rng, 1.0, "cruel"))
+    scored = featurize.featurize(clean.clean(one_side, clean.Params()), featurize.Params(), STIMULI).tables["scores"]
+    assert set(scored.loc[scored["attribute"].eq("cruel"), "estimator"].unique()) == {SHOWN_IN_PART}
+    said = evaluated(SMALL, traits).notes
+    assert any("estimated (top_logprobs_renormalised)" in note for note in said)
+
+
+def test_answer_of_a_ledger_that_does_not_mark_them_counts_its_least_values_as_imputed() -> None:
+    before = b'{"log_probs":[-0.7,-6.2,-6.2,null],"estimator":"top_logprobs_renormalised","coverage":0.5}'
+    assert stored_completion(before, 4).reasons == (None, MAYBE_IMPUTED, MAYBE_IMPUTED, None)
+    exact = b'{"log_probs":[-0.7,-6.2],"estimator":"exact"}'
+    assert stored_completion(exact, 2).reasons == ()
+    marked = b'{"log_probs":[-0.7,-6.2],"reasons":[null,null],"estimator":"top_logprobs_renormalised","coverage":0.5}'
+    assert stored_completion(marked, 2).reasons == (None, None)
+
+
+def test_stored_scores_of_this_estimator_need_a_column_reason_to_be_read() -> None:
+    rows = generations(generate.Params(pairs=SMALL.pairs, tasks=TRAITS), traits)
+    rows = rows[["prompt_id", "group", "pair", "candidate", "log_prob", "reason", "estimator"]]
+    rows = rows.assign(guise=rows["group"])
+    known = generate.complete_corpus(rows, STIMULI, SMALL)
+    assert set(known.loc[known["reason"].isna(), "candidate"]) == set(SHOWN)
+    unknown = generate.complete_corpus(rows.drop(columns="reason"), STIMULI, SMALL)
+    assert unknown["reason"].eq(MAYBE_IMPUTED).all()
