@@ -258,6 +258,17 @@ def test_track_refused_by_the_store_says_what_was_refused_not_that_it_is_down(
         track([run], store, "audits")
 
 
+def test_track_to_a_deleted_experiment_says_how_to_restore_it(store: Path) -> None:
+    uri = tracking_store.address(store)
+    assert track([model_run(store)], store, "once") == ["tiny"]
+    number = client(uri).get_experiment_by_name("once").experiment_id
+    client(uri).delete_experiment(number)
+    with pytest.raises(TrackingError, match=rf"'once' is deleted.*mlflow experiments restore --experiment-id {number}"):
+        track([model_run(store)], store, "once")
+    client(uri).restore_experiment(number)
+    assert track([model_run(store)], store, "once") == []
+
+
 def test_track_in_an_experiment_logs_unchanged_models_under_its_name_and_no_second_version(store: Path) -> None:
     def named(model: str, score: float, name: str) -> ModelRun:
         run = model_run(store, model, metrics={"share.Black": score})

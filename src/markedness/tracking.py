@@ -137,6 +137,12 @@ def _sentence(error: BaseException, uri: str, guard: Guard, what: str) -> str:
 
 def _experiment(client: MlflowClient, name: str, root: Path, uri: str) -> str:
     found = client.get_experiment_by_name(name)
+    if found is not None and found.lifecycle_stage == "deleted":
+        raise TrackingError(
+            f"MLflow at {shown_address(uri)}: the experiment '{name}' is deleted; all results are safe on disk: "
+            f"restore it ('mlflow experiments restore --experiment-id {found.experiment_id}') or name another in "
+            "track.experiment, then run 'markedness track'"
+        )
     if found is not None:
         return str(found.experiment_id)
     # Beside the store rather than in the folder the command was started from; a server has a place of its own.
