@@ -156,9 +156,9 @@ class Prompt:
 
 TOP_LOGPROBS = "top_logprobs_renormalised"
 """``estimator``: from the alternatives that a server shows at the first token."""
-IMPUTED = "not among the tokens that the server shows, so that its probability is imputed"
-MAYBE_IMPUTED = "the data do not say whether the server showed it or its probability is imputed"
-"""Reasons of ln probabilities that no server gave; the second where an older version, or somebody else, asked."""
+SHOWN, IMPUTED, MAYBE_IMPUTED = "shown", "imputed", "perhaps imputed"
+"""``reason`` beside a ln probability of this estimator: a server showed the token; it showed others alone, whose
+remainder is shared; the data do not say, as they are of an older version or of somebody else."""
 NOT_SHOWN, SHOWN_IN_PART = "not shown", "shown in part"
 """``estimator`` of what rests on such probabilities alone, or in part, in the tables of an audit."""
 UNSUPPORTED, FILTERED, UNSCORED = "unsupported", "content_filter", "unscored"
@@ -177,8 +177,8 @@ class Completion:
     log_probs: tuple[float | None, ...] = ()
     """ln P(candidate | prompt), nats, in the order of the candidates; None: not served."""
     reasons: tuple[str | None, ...] = ()
-    """Why a log probability is None ("not a single token"), or not the model's own (`IMPUTED`), in the order of the
-    candidates; () if all are."""
+    """Why a log probability is None ("not a single token"), and of `TOP_LOGPROBS` whether it is `SHOWN` or `IMPUTED`,
+    in the order of the candidates; () if all are the model's own."""
     estimator: str | None = None
     """Of ``log_probs``: "exact", "top_logprobs_renormalised"; of a perplexity "next_token", "masked_token", ..."""
     candidate_tokens: tuple[int | None, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any
 
 from markedness.lm.base import BROKEN_OFF, RequestFailed
 from markedness.lm.redaction import Redaction
-from markedness.records import FILTERED, IMPUTED, TOP_LOGPROBS, UNSUPPORTED, Completion, Prompt
+from markedness.records import FILTERED, IMPUTED, SHOWN, TOP_LOGPROBS, UNSUPPORTED, Completion, Prompt
 
 CHARACTERS_PER_TOKEN = 200
 """More characters than this by ``max_tokens`` (and `SHORT_ANSWER`) are no answer of so many tokens."""
@@ -59,7 +59,7 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
         log_probs, coverage = candidate_log_probs(top, prompt.candidates)
         shown, absent = _by_word(top), "not among the served alternatives"
         reasons = tuple(
-            absent if log_prob is None else None if shown.get(word) else IMPUTED
+            absent if log_prob is None else SHOWN if shown.get(word) else IMPUTED
             for word, log_prob in zip(prompt.candidates, log_probs, strict=True)
         )
         return Completion(log_probs=log_probs, reasons=reasons, estimator=TOP_LOGPROBS, coverage=coverage, **served)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from markedness.lm.redaction import LONGEST_ERROR
-from markedness.records import MAYBE_IMPUTED, TOP_LOGPROBS, Completion
+from markedness.records import MAYBE_IMPUTED, SHOWN, TOP_LOGPROBS, Completion
 
 MAX_ANSWER = 1_000_000
 """Bytes of one stored answer as JSON; a longer one is a failed request."""
@@ -57,14 +58,18 @@ def stored_completion(answer: str | bytes | None, scored: int | None = None) -> 
 
 
 def _marked(completion: Completion) -> Completion:
-    """With a reason at each ln probability that may be imputed, where the row is of before these were marked.
+    """With what each ln probability is, where the row is of before these were marked.
 
-    All that are imputed have one value, and none that was shown has less.
+    All that are imputed have one value, none that was shown has less, and together they have no more than the mass
+    that is not covered.
     """
-    if completion.estimator != TOP_LOGPROBS or completion.reasons:
+    known = [value for value in completion.log_probs if value is not None]
+    if completion.estimator != TOP_LOGPROBS or completion.reasons or not known:
         return completion
-    least = min((value for value in completion.log_probs if value is not None), default=None)
-    return replace(completion, reasons=tuple(MAYBE_IMPUTED if p == least else None for p in completion.log_probs))
+    share, covered = math.exp(min(known)) * known.count(min(known)), completion.coverage or 0.0
+    all_shown = share < 1 and covered * share / (1 - share) > 1 - covered + _ROUNDING
+    least = math.nan if all_shown else min(known)
+    return replace(completion, reasons=tuple(MAYBE_IMPUTED if p == least else SHOWN for p in completion.log_probs))
 
 
 def scored_of(request: Mapping[str, Any]) -> int | None:

@@ -7,7 +7,7 @@ import pytest
 from tests.cells import number, row
 
 from markedness.audits.annotation import clean, evaluate, featurize, generate
-from markedness.records import Completion
+from markedness.records import IMPUTED, SHOWN, TOP_LOGPROBS, Completion, Prompt
 
 from .conftest import DIALECT, STIMULI, TWO_TASKS, ask, stored, tabled, units
 
@@ -43,6 +43,28 @@ def test_clean_takes_the_more_probable_answer_and_keeps_both_candidates() -> Non
     assert first["answer"].fillna(-1).to_list() == [1, 0, -1, -1]
     assert first["margin"].to_list() == pytest.approx([1.9, -2.8, 0, np.nan], nan_ok=True)
     assert first["reason"].to_list()[2:] == ["the two answers are equally probable", "no probability for an answer"]
+
+
+def test_margins_of_a_task_in_which_the_server_did_not_show_an_answer_are_not_measured_and_its_labels_are() -> None:
+    # The tail of other tokens is 3 times as likely after Black names: the imputed "no" is, too.
+    params = generate.Params(mode="single", answer="probability", paradigms=("names",), names=TWO_TASKS)
+    hidden: list[str] = []
+
+    def answer(prompt: Prompt, rng: np.random.Generator) -> Completion:
+        task = str(prompt.columns["task"])
+        hidden.extend([task] if not hidden else [])
+        floor = -9.0 + 1.1 * (prompt.group == "Black") + rng.normal(0, 0.1)
+        reasons = (SHOWN, IMPUTED if task == hidden[0] else SHOWN)
+        return Completion(log_probs=(-0.1, floor), reasons=reasons, estimator=TOP_LOGPROBS, coverage=0.9)
+
+    responses = clean.clean(ask(params, answer), clean.Params())
+    assert responses["status"].eq("ok").all() and responses["answer"].eq(1).all() and responses["reason"].isna().all()
+    made = featurize.featurize(responses, featurize.Params(), STIMULI)
+    (note,) = made.notes
+    assert note.startswith("In 16 of 32 judgments the probability of one of the two answers is none that the server")
+    assert note.endswith(f"not measured of the tasks {hidden[0]}.")
+    by_task = made.tables["pairs"].assign(known=lambda pairs: pairs["margin"].notna()).groupby("task", observed=True)
+    assert by_task["known"].mean().to_dict() == {task: float(task != hidden[0]) for task in by_task.groups}
 
 
 def test_clean_of_a_score_that_is_no_ln_probability_is_a_missing_judgment() -> None:

@@ -30,6 +30,7 @@ SPEC = AuditSpec(
         written=(
             "yes",
             "margin",
+            "imputed",
             "judgment",
             "refusal",
             "unparsed",

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from markedness.audits.annotation.design.texts import texts_of_batches
 from markedness.audits.annotation.language.judgments import Judgment, binary, read_numbered, read_one
-from markedness.records import Status, Strict, answerless_status
+from markedness.records import IMPUTED, MAYBE_IMPUTED, SHOWN, Status, Strict, answerless_status
 from markedness.text.answers import answers, not_log_probs
 from markedness.text.refusals import is_refusal
 
@@ -40,7 +40,8 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     DataFrame
         The rows, those of a batch once per text with its ``group``, ``position`` in the request and other columns, and
         ``answer``: 0, 1 or <NA>; ``status``; ``reason``, why it is missing; ``margin``: ln P(yes) - ln P(no) in
-        nats, NaN where it was not scored; ``judgment``: whether this row is the one that counts; ``duplicate``:
+        nats, NaN where it was not scored; ``imputed``: whether a server did not show one of these (of scored answers
+        alone); ``judgment``: whether this row is the one that counts; ``duplicate``:
         whether an earlier row judges the same text of the same pair on the same task.
     """
     rows = generations.reset_index(drop=True)
@@ -116,12 +117,14 @@ def _scored(rows: pd.DataFrame, params: Params) -> pd.DataFrame:
     reason = pd.Series(
         np.where(np.isnan(margin), "no probability for an answer", "the two answers are equally probable")
     )
-    said = (wrong.fillna(rows["reason"].astype("string")) if "reason" in rows else wrong).groupby(text).first()
+    given_reason = rows["reason"].astype("string") if "reason" in rows else wrong
+    imputed = given_reason.isin((IMPUTED, MAYBE_IMPUTED)).groupby(text).transform("any").to_numpy(dtype=bool)
+    said = wrong.fillna(given_reason.mask(given_reason.isin((SHOWN, IMPUTED, MAYBE_IMPUTED)))).groupby(text).first()
     reason = said.astype(object).where(said.notna(), reason)
     made = _labelled(
         rows.drop(columns="reason", errors="ignore"), y[text], reason.where(y < 0)[text].reset_index(drop=True)
     )
-    made["margin"] = margin[text]
+    made["margin"], made["imputed"] = margin[text], imputed
     made["judgment"] = ~pd.Series(text).duplicated().to_numpy()
     return made
 

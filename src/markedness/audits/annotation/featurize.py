@@ -121,7 +121,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         "marked": ~np.isin(pair[~unmarked & dialect], pair[unmarked]),  # of names the evaluation counts pairs
     }
     of_vignettes = (*told_links(joined, "vignettes", "the marked texts"), *_without_vignette(blank))
-    notes = (*_unread(responses), *_judged_again(rows), *_alone(unpaired), *of_vignettes)
+    notes = (*_unread(responses), *_not_shown(rows), *_judged_again(rows), *_alone(unpaired), *of_vignettes)
     return Features({"pairs": made}, notes=notes)
 
 
@@ -159,6 +159,19 @@ def _unread(responses: pd.DataFrame) -> Iterator[str]:
         yield (
             f"{counts.sum():,} stored labels are neither 0 nor 1 and count as missing: {shown}{more}. Say what they "
             "mean in models.<model>.annotation.values.y."
+        )
+
+
+def _not_shown(rows: pd.DataFrame) -> Iterator[str]:
+    """Tasks whose margins are not measured, since a server did not show both answers after each text."""
+    if "imputed" in rows and rows["imputed"].any():
+        tasks = sorted(rows.loc[rows["imputed"], "task"].astype(str).unique())
+        n = int(rows["imputed"].sum())
+        yield (
+            f"In {n:,} of {len(rows):,} judgments the probability of one of the two answers is none that the server "
+            "showed, or the data do not say that it is. The answer is the one that it showed; ln P(yes) - ln P(no) is "
+            f"not measured of the tasks {', '.join(tasks[:NAMED])}"
+            f"{f' and {len(tasks) - NAMED} more' if len(tasks) > NAMED else ''}."
         )
 
 
@@ -207,7 +220,7 @@ def _sums(rows: pd.DataFrame, side: NDArray[np.bool_], code: Codes, size: int) -
     found: dict[str, NDArray[np.generic]] = {
         name: np.bincount(code[which], minlength=size).astype("int32") for name, which in counts.items()
     }
-    margin = rows["margin"].to_numpy(dtype=float)[side] if "margin" in rows else np.full(len(code), np.nan)
+    margin = _margins(rows)[side]
     scored = ~np.isnan(margin)
     sums = np.bincount(code[scored], weights=margin[scored], minlength=size)
     found["margin"] = _ratio(sums, np.bincount(code[scored], minlength=size))
@@ -217,6 +230,20 @@ def _sums(rows: pd.DataFrame, side: NDArray[np.bool_], code: Codes, size: int) -
         sums = np.bincount(code[there], weights=place[there], minlength=size)
         found["position"] = _ratio(sums, np.bincount(code[there], minlength=size))
     return found
+
+
+def _margins(rows: pd.DataFrame) -> NDArray[np.float64]:
+    """Ln P(yes) - ln P(no), nats; NaN in a task of a paradigm where one of the two is imputed after some text.
+
+    Where it is depends on the other tokens, so that the rest would be a choice by them.
+    """
+    if "margin" not in rows:
+        return np.full(len(rows), np.nan)
+    margin = rows["margin"].to_numpy(dtype=float)
+    if "imputed" not in rows:
+        return margin
+    by = [rows["paradigm"].astype(str), rows["task"].astype(str)]
+    return np.where(rows["imputed"].astype(bool).groupby(by).transform("any"), np.nan, margin)
 
 
 def _same_request(prompt_id: pd.Series, first: Codes, reference: Codes) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
         The same rows with ``answer`` (nats, at most 0; NaN where missing) and ``status``: unsupported for a candidate
         that is not a single token of the model, unparsed for a value that is not a ln probability, stands for one too
         small to be given, or has a coverage below the limit. ``reason`` says why an answer is missing. ``estimator``:
-        `NOT_SHOWN` where a server showed other tokens alone.
+        `NOT_SHOWN` where a server showed other tokens alone, or may have.
     """
     rows = generations.assign(**{column: np.nan for column in (*NUMBERS, *TEXTS) if column not in generations})
     rows = rows.assign(**{column: pd.to_numeric(rows[column], errors="coerce") for column in NUMBERS})

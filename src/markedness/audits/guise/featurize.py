@@ -64,9 +64,9 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         ``cluster`` and ``cluster_reference`` (the verb or text that the text of each guise was made from, missing where
         the data do not say), ``log_prob`` and ``log_prob_reference`` (nats, NaN where missing), ``neutral_log_prob``
         (the same in the neutral context, decisions only), ``missing`` (why a score is missing; of a matched pair also
-        where the data have that of the other guise alone), ``estimator`` (`NOT_SHOWN` where both values
-        are imputed, `SHOWN_IN_PART` where one is), ``coverage``, ``cut``. Texts that are not matched are paired by
-        their number only.
+        where the data have that of the other guise alone), ``estimator`` (`NOT_SHOWN` where no value
+        but imputed ones is there, `SHOWN_IN_PART` where one of two is imputed), ``coverage``, ``cut``. Texts that are
+        not matched are paired by their number only.
         ``attributes``: one row per task and attribute: ``detrimental`` (decisions only), ``attribute_tokens`` (of how
         many tokens it is; more than one: scored by the chain rule) and the numeric columns of the task's ratings table
         (NaN where not rated). ``texts``: one row per text, with what is counted in it, see
@@ -78,7 +78,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     rows["score"] = pd.to_numeric(rows["answer"], errors="coerce").mask(excluded)
     rows["why"] = rows["reason"].where(rows["score"].isna())
     rows["cut"] = rows["cut_tokens"].notna()
-    rows["not_shown"] = rows["estimator"].eq(NOT_SHOWN).fillna(False).astype(bool)
+    rows["not_shown"] = rows["estimator"].eq(NOT_SHOWN).fillna(False).astype(bool) & rows["score"].notna()
     if "cluster" not in rows:
         rows["cluster"] = pd.NA
     neutral = rows["group"].fillna("").eq("")
@@ -89,12 +89,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         neutral_log_prob=("score", "mean"), not_shown_neutral=("not_shown", "any")
     ).reset_index()
     table = _paired(rows[marked], rows[~neutral & ~marked]).merge(neutral_scores, "left", cell)
-    imputed = table[["not_shown", "not_shown_reference", "not_shown_neutral"]].eq(True)
-    table["estimator"] = (
-        table["estimator"].fillna(table["estimator_reference"]).mask(imputed.any(axis=1), SHOWN_IN_PART)
-    )
-    never = imputed["not_shown"] & imputed["not_shown_reference"]
-    table["estimator"] = table["estimator"].mask(never, NOT_SHOWN)
+    table["estimator"] = _estimators(table)
     table["missing"] = table["why"].fillna(table["why_reference"])
     table["coverage"] = table[["coverage", "coverage_reference"]].min(axis=1)
     unmatched = table["setting"].eq("unmatched")  # paired by their number only
@@ -117,6 +112,15 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     tables = {"scores": table.assign(**labels), "attributes": _attributes(rows, stimuli), "texts": texts}
     links = told_links(joined, "clusters", "the texts of the marked guises")
     return Features(tables, notes=(*_parts(rows), *_given_again(rows), *_copies(rows), *links))
+
+
+def _estimators(table: pd.DataFrame) -> pd.Series:
+    """How the two values of each row were made, and that of the neutral context."""
+    sides = [table[name].eq(True) for name in ("not_shown", "not_shown_reference")]
+    shown = [table[name].notna() & ~side for name, side in zip(("log_prob", "log_prob_reference"), sides, strict=True)]
+    imputed = sides[0] | sides[1] | table["not_shown_neutral"].eq(True)
+    said = table["estimator"].fillna(table["estimator_reference"]).mask(imputed, NOT_SHOWN)
+    return said.mask(imputed & (shown[0] | shown[1]), SHOWN_IN_PART)
 
 
 def _parts(rows: pd.DataFrame) -> Iterator[str]:

@@ -15,11 +15,11 @@ import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 from markedness.audits.guise.design.guises import RULES
-from markedness.audits.guise.design.stored import with_pairs
+from markedness.audits.guise.design.stored import reasons, with_pairs
 from markedness.audits.guise.design.tasks import MISSING, Question, Task, questions
 from markedness.audits.guise.design.texts import TextReader, TextSource
 from markedness.axes import Axes, Axis, Value
-from markedness.records import MAYBE_IMPUTED, TOP_LOGPROBS, AuditError, Completion, Prompt, Scalar, Stimuli, Strict
+from markedness.records import AuditError, Completion, Prompt, Scalar, Stimuli, Strict
 
 DEFAULT_AXES: Axes = {
     "guise": Axis(
@@ -168,7 +168,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     Rows of a guise with a ``pair`` are meaning-matched unless ``setting`` says otherwise; rows without one are
     numbered and treated as independent sets, see `markedness.audits.guise.design.stored.with_pairs`. A row without a
     guise is the neutral context of a decision. ``cluster`` or ``verb`` says which texts belong together; those
-    with copies of one ``text`` do too. ``reason`` says which values are imputed (`markedness.records.IMPUTED`).
+    with copies of one ``text`` do too. ``reason`` says of those of
+    ``estimator`` top_logprobs_renormalised whether a server showed them ("shown") or they are "imputed".
 
     Raises
     ------
@@ -191,8 +192,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     for name in ("log_prob", "coverage", "candidate_tokens"):
         if name in rows:
             rows[name] = _numbers(rows[name])
-    if "reason" not in rows and "estimator" in rows:
-        rows["reason"] = pd.Series(pd.NA, rows.index, "string").mask(rows["estimator"].eq(TOP_LOGPROBS), MAYBE_IMPUTED)
+    if "estimator" in rows:
+        rows["reason"] = reasons(rows)
     rows["candidate"] = rows["candidate"].astype("string").str.strip()
     _check_words(rows, tasks)
     guise = rows[params.axis_name] if params.axis_name in rows else pd.Series(pd.NA, index=rows.index)
@@ -224,7 +225,7 @@ def _numbers(cells: pd.Series) -> pd.Series:
             f"{cells.name}: '{strange.iloc[0]:.40}' is no number; write '.' before the decimals, and leave the cell of "
             "a missing score empty"
         )
-    if cells.name == "coverage" and numbers.max() > 1 + 1e-6:
+    if cells.name == "coverage" and numbers.gt(1 + 1e-6).any():
         raise AuditError(f"coverage: {numbers.max():g} is no share; write it between 0 and 1, not in percent")
     return numbers
 

@@ -10,7 +10,7 @@ import pandas as pd
 from markedness.audits.guise.design.texts import digest
 from markedness.cards import are, count
 from markedness.in_common import linked
-from markedness.records import AuditError
+from markedness.records import IMPUTED, MAYBE_IMPUTED, SHOWN, TOP_LOGPROBS, AuditError
 
 UNMATCHED = " (unmatched)"
 """Ending of the text set of the rows without a pair, where others of the set have one."""
@@ -69,6 +69,19 @@ def with_pairs(rows: pd.DataFrame, of_guise: pd.Series[bool], overt: pd.Series[b
         )
     _one_text_a_pair(rows[of_guise & ~lacking])
     return _with_copies(rows, of_guise & ~overt)
+
+
+def reasons(rows: pd.DataFrame) -> pd.Series:
+    """``reason`` with `MAYBE_IMPUTED` where nothing says whether a probability of the likeliest tokens is imputed."""
+    reason = rows["reason"] if "reason" in rows else pd.Series(pd.NA, rows.index)
+    reason = reason.astype("string").mask(reason.eq(""))
+    estimated = rows["estimator"].eq(TOP_LOGPROBS) & rows["log_prob"].notna()
+    strange = reason[estimated & reason.notna() & ~reason.isin((SHOWN, IMPUTED, MAYBE_IMPUTED))]
+    if len(strange):
+        raise AuditError(
+            f"reason: '{strange.iloc[0]:.40}' beside a probability of {TOP_LOGPROBS}; write '{SHOWN}' or '{IMPUTED}'"
+        )
+    return reason.mask(rows["log_prob"].notna() & ~estimated).mask(estimated & reason.isna(), MAYBE_IMPUTED)
 
 
 def _check_neutral(rows: pd.DataFrame) -> None:

@@ -53,8 +53,8 @@ def not_shown(rows: pd.DataFrame) -> str:
     cells = ["text_set", "prompt_id", "pair"]
     n, n_all = (len(part[cells].drop_duplicates()) for part in (rows[imputed], rows))
     return (
-        f"in {n:,} of {n_all:,} pairs of texts and prompts {words} was not among the tokens that the server shows; ask "
-        "for more of them (top_logprobs), or a model with exact probabilities"
+        f"in {n:,} of {n_all:,} pairs of texts and prompts the probability of {words} is none that the server showed, "
+        "or the data do not say that it is; ask for more tokens (top_logprobs), or a model with exact probabilities"
     )
 
 

@@ -51,6 +51,7 @@ def _of_scores(asked: pd.DataFrame) -> Iterator[str]:
 
 def _of_imputed(asked: pd.DataFrame) -> Iterator[str]:
     """How many attributes a server never showed, or not always."""
+    asked = asked[asked[["log_prob", "log_prob_reference"]].notna().any(axis=1)]
     imputed = asked["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))
     if not imputed.any():
         return
@@ -58,12 +59,17 @@ def _of_imputed(asked: pd.DataFrame) -> Iterator[str]:
     by = by.assign(never=asked["estimator"].eq(NOT_SHOWN), always=~imputed)
     words = by.groupby(["group", "task", "attribute"], sort=False).all().reset_index()
     for (group, task), of_task in words.groupby(["group", "task"], sort=False):
-        n_never, n_imputed = int(of_task["never"].sum()), int((~of_task["always"]).sum())
-        if n_imputed:
+        hidden, in_part = int(of_task["never"].sum()), int((~of_task["always"] & ~of_task["never"]).sum())
+        of = f"of the {len(of_task)} attributes of the task {task}"
+        if hidden:
             yield (
-                f"Of {len(of_task)} attributes of the task {task} the server never showed {n_never} after texts of "
-                f"{group} and its reference: they are in no ranking. It showed {n_imputed - n_never} in part (column "
-                "shown): their place rests on the probability of other tokens, and they have no interval and no p."
+                f"The server never showed {hidden} {of} after texts of {group} and its reference, or the data do not "
+                "say that it did: they are in no ranking."
+            )
+        if in_part:
+            yield (
+                f"It showed {in_part} {of} after a part of the texts of {group} and its reference (column shown): "
+                "their place rests on the probability of other tokens, and they have no interval and no p."
             )
 
 

@@ -55,7 +55,7 @@ class AssociationTask:
 
     def share_shown(self, attribute: str) -> float:
         """Share of the scores of an attribute in which no probability is imputed, in [0, 1]."""
-        return 1.0 if self.shown is None else float(self.shown[attribute])
+        return 1.0 if self.shown is None else float(self.shown.get(attribute, 1.0))
 
     @property
     def n_pairs(self) -> int:
@@ -217,6 +217,7 @@ def association_tasks(rows: pd.DataFrame, attributes: pd.DataFrame, params: Para
         sets = text_sets(part)
         rated = ratings(attributes, str(task)).reindex(list(sets[0].attributes))
         group, reference = str(part["group"].iloc[0]), str(part["reference"].iloc[0])
-        shown = (~part["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))).groupby(part["attribute"].astype(str)).mean()
+        there = part[part[["log_prob", "log_prob_reference"]].notna().any(axis=1)]
+        shown = (~there["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))).groupby(there["attribute"].astype(str)).mean()
         made.append(AssociationTask(str(task), group, reference, sets, rated, params, shown))
     return sorted(made, key=lambda one: {"traits": 0, "overt": 1}.get(one.task, 2))

@@ -87,7 +87,8 @@ def text_sets(rows: pd.DataFrame) -> list[TextSet]:
         cell = np.ravel_multi_index((pair_codes, prompt_codes[chosen], attribute_codes[chosen]), shape)
         (log_p, log_p_reference, neutral), pairs = _arrays(part, cell, shape)
         shown = np.zeros(shape[1:], dtype=bool)
-        shown.flat[cell[part["estimator"].ne(NOT_SHOWN).to_numpy()] % shown.size] = True
+        known = part[["log_prob", "log_prob_reference"]].notna().any(axis=1) & part["estimator"].ne(NOT_SHOWN)
+        shown.flat[cell[known.to_numpy()] % shown.size] = True
         log_p, log_p_reference = (np.where(shown, side, np.nan) for side in (log_p, log_p_reference))
         first = part.iloc[0]
         made.append(
