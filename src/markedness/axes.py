@@ -78,20 +78,32 @@ def as_values(column: pd.Series, axis: Axis, where: str) -> pd.Series:
     """
     found = respelt(column, axis)
     for value in found[~found.isin([*axis.values, ""])].unique():
-        if near := next((key for key in axis.values if _slipped(value.casefold(), key.casefold())), ""):
+        if near := meant(value, axis.values):
             raise AuditError(
                 f"{where} has '{value:.40}', no value of the axis; if it is '{near}', write it so, else remove its rows"
             )
     return found
 
 
+def meant(word: str, known: Iterable[str]) -> str:
+    """The first of ``known`` that a word, itself none of them, is but for capitals or a slip of typing; "" for none.
+
+    Words of one or two letters ("Mr", "M") are taken as they stand.
+    """
+    return next((one for one in known if len(one) > 2 < len(word) and _slipped(word.casefold(), one.casefold())), "")
+
+
 def _slipped(one: str, other: str) -> bool:
-    """Whether two words differ by a letter more or less, or by two neighbours that changed places."""
+    """Whether two words differ by a letter more or less, by two neighbours that changed places, or in capitals alone.
+
+    Of five letters and more, by another letter, too ("women", "woman").
+    """
     short, long = sorted((one, other), key=len)
     if len(short) < len(long):
         return any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
     places = [place for place, letters in enumerate(zip(one, other, strict=True)) if letters[0] != letters[1]]
-    return len(places) == 2 and places[1] == places[0] + 1 and sorted(one) == sorted(other)
+    swapped = len(places) == 2 and places[1] == places[0] + 1 and sorted(one) == sorted(other)
+    return not places or swapped or (len(places) == 1 and len(one) > 4)
 
 
 def about_a_group(groups: pd.Series) -> pd.Series:

@@ -8,7 +8,7 @@ they hold, as in format strings of Python: {{group}} is asked as {group}, a lone
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise, product, zip_longest
@@ -105,6 +105,11 @@ def check_template(
 def placeholders(template: str) -> list[str]:
     """Names in braces, in their order; none of doubled braces."""
     return list(_parsed(template).names)
+
+
+def twice(named: Sequence[str]) -> str:
+    """The first that is named twice, and would weigh double; "" where none is."""
+    return next((one for place, one in enumerate(named) if one in named[:place]), "")
 
 
 def fill(template: str, words: Mapping[str, str]) -> str:

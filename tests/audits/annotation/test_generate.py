@@ -107,6 +107,11 @@ def test_single_questions_for_any_model_are_asked_once_when_scored() -> None:
         ("vignettes.yaml", {"pattern": "{NAME} {A} {B}", "a": ["x", "x"], "b": ["y"]}, "a has 'x' twice; remove one"),
         ("frames.yaml", {"singel": {"message": "x"}}, "frames.yaml: singel: is not read; correct"),
         ("frames.yaml", {"single": {"message": "x"}}, "single.message: {task} is missing"),
+        ("frames.yaml", {"single": {"message": "{task} {text} {yes} or {yes}?"}}, "has {yes} and {yes}; name each"),
+        ("names.csv", STIMULI.table("names.csv").assign(gender=lambda t: t["gender"].mask(t["name"].eq("Mona"), "femal")),
+         "gender has 'femal' and 'female'; write one, if they are one"),
+        ("dialect.csv", STIMULI.table("dialect.csv").assign(kind="introductions"),
+         "kind has 'introductions', and the task"),
     ],
 )  # fmt: skip
 def test_stimuli_of_the_user_are_checked_with_a_clear_sentence(name: str, content: object, message: str) -> None:

@@ -123,6 +123,18 @@ def test_names_of_a_group_that_is_written_otherwise_are_of_that_group(spelling: 
         ),
         ("names.csv", "name", "", "names.csv: Asian woman has an empty name; remove it"),
         ("names.csv", "name", "Min", "names.csv: Asian woman has the name Min twice; remove it"),
+        (
+            "names.csv",
+            "gender",
+            "women",
+            "gender has 'women', no value of the axis; if it is 'woman', write it",
+        ),
+        (
+            "situation_cues.csv",
+            "prompt",
+            "An American person named [nmae] is playing. [name] is",
+            r"the prompt of the cue 'sports' has '\[nmae\]', which would be asked as it stands; write '\[name\]'",
+        ),
         ("situation_cues.csv", "cue", "exam", "the cue exam stands twice"),
         ("situation_cues.csv", "cue", "", "a cue has no name"),
         ("situation_cues.csv", "word_limit", "three", "word_limit of sports is 'three'; write a whole number"),

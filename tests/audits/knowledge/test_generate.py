@@ -308,6 +308,7 @@ def test_predicates_and_augmentations_that_would_weigh_otherwise_are_refused(tmp
         generate.Params(predicates=("love", "hate", "love"))
     shipped = FolderStimuli("knowledge", Path(__file__).parents[3]).text("prompts.yaml")
     # Men and women were asked with the general augmentation
-    (tmp_path / "prompts.yaml").write_text(shipped.replace("gender identity:", "gender_identity:"), encoding="utf-8")
-    with pytest.raises(AuditError, match=r"initial_augmentation\.gender_identity is of the class 'gender identity'"):
-        next(generate.prompts(FolderStimuli("knowledge", tmp_path), generate.Params(), np.random.default_rng(0)))
+    for key in ("gender_identity", "gender idenity"):
+        (tmp_path / "prompts.yaml").write_text(shipped.replace("gender identity:", f"{key}:"), encoding="utf-8")
+        with pytest.raises(AuditError, match=rf"initial_augmentation\.{key} is of the class 'gender identity'"):
+            next(generate.prompts(FolderStimuli("knowledge", tmp_path), generate.Params(), np.random.default_rng(0)))

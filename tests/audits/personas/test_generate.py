@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -52,6 +53,14 @@ def test_prompts_that_name_no_group_are_asked_once(stimuli: FolderStimuli) -> No
 def test_prompts_of_an_unknown_id_name_the_known(stimuli: FolderStimuli) -> None:
     with pytest.raises(AuditError, match=r"personas\.generate\.prompts: 'nope' is not in prompts\.yaml; known: kambh"):
         asked(stimuli, prompts=("nope",))
+
+
+def test_prompt_of_a_kind_that_is_none_is_refused(stimuli: FolderStimuli, tmp_path: Path) -> None:
+    # half of the answers were of a kind "Persona" and in no headline
+    own = stimuli.text("prompts.yaml").replace("kind: persona", "kind: Persona", 1)
+    (tmp_path / "prompts.yaml").write_text(own, encoding="utf-8")
+    with pytest.raises(AuditError, match=r"prompts\.yaml: .*kind: .*'persona', 'story', 'like' or 'dislike'"):
+        asked(FolderStimuli("personas", tmp_path))
 
 
 def test_prompts_of_a_users_third_axis_cross_with_the_others(stimuli: FolderStimuli) -> None:

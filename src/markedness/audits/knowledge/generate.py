@@ -19,10 +19,10 @@ from markedness.audits.knowledge.design.examples import object_examples, relatio
 from markedness.audits.knowledge.design.rounds import Rounds, together
 from markedness.audits.knowledge.design.subjects import classes, label, with_listed, worded
 from markedness.audits.knowledge.design.triples import Triple, outcomes
-from markedness.audits.knowledge.design.wording import Arm, Question, Wording, judge_prompts, list_prompts, twice
+from markedness.audits.knowledge.design.wording import Arm, Question, Wording, judge_prompts, list_prompts
 from markedness.axes import Axes
 from markedness.records import Message, Prompt, Sampling, Scalar, Stimuli, Strict
-from markedness.templates import fill
+from markedness.templates import fill, twice
 from markedness.text.languages import COLUMN, ENGLISH
 
 _SAMPLES = 1_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from itertools import product
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -19,13 +20,14 @@ from markedness.templates import check_different, check_phrases, check_template,
 from markedness.text.languages import GROUPS
 
 FILE = "prompts.yaml"
+Kind = Literal["persona", "story", "like", "dislike"]
 
 
 class Template(Strict):
     """One prompt of prompts.yaml."""
 
     id: str
-    kind: str
+    kind: Kind
     text: str
     """With words for the group in braces; without any it is asked once, and stands for no group."""
     reply: str

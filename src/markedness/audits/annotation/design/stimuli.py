@@ -12,9 +12,9 @@ from pydantic import Field
 
 from markedness.audits.annotation.design.texts import Text
 from markedness.audits.annotation.design.vignettes import Vignette, compose, screen
-from markedness.axes import Axis, as_values
+from markedness.axes import Axis, as_values, meant
 from markedness.records import AuditError, Stimuli, Strict
-from markedness.templates import check_columns, check_template, read_stimuli
+from markedness.templates import check_columns, check_template, placeholders, read_stimuli
 
 Names = Mapping[str, Mapping[str, Sequence[str]]]
 """Group -> gender -> names."""
@@ -122,6 +122,10 @@ def read_names(stimuli: Stimuli, file: str, axis: Axis) -> Names:
         cells = zip(table["selected"], table["name"], strict=True)
         table = table[pd.Series([_is_yes(cell, f"{file}: selected of {name}") for cell, name in cells], table.index)]
     gender = _one_spelling(table["gender"]) if "gender" in table else pd.Series("", index=table.index)
+    genders = list(dict.fromkeys(gender[gender.ne("") & table["group"].isin(list(axis.values))]))
+    for place, of in enumerate(genders):
+        if near := meant(of, genders[:place]):
+            raise StimuliError(f"{file}: gender has '{of:.40}' and '{near:.40}'; write one, if they are one")
     found: dict[str, dict[str, list[str]]] = {}
     for group in axis.values:
         rows = table["group"] == group
@@ -163,7 +167,12 @@ def read_vignettes(
 
 def dialect_texts(table: pd.DataFrame, file: str, task: Task, axis: Axis, n_pairs: int | None) -> list[Text]:
     """The texts that one task is asked about, each content in every dialect."""
-    rows = table[table["kind"].str.casefold() == task.kind.casefold()].head(n_pairs or len(table))
+    kinds = table["kind"].str.casefold()
+    if near := next((kind for kind in kinds.unique() if kind != task.kind.casefold() and meant(kind, [task.kind])), ""):
+        raise StimuliError(
+            f"{file}: kind has '{near:.40}', and the task '{task.task}' needs '{task.kind}'; write it so"
+        )
+    rows = table[kinds == task.kind.casefold()].head(n_pairs or len(table))
     if (again := rows["pair"].duplicated()).any():
         raise StimuliError(f"{file}: the pair '{rows.loc[again, 'pair'].iloc[0]}' stands twice; give each its own")
     if rows.empty:
@@ -191,7 +200,11 @@ def read_frames(stimuli: Stimuli, file: str, both_orders: bool = False) -> Frame
     for mode, place in places.items():
         for kind in ("message", "completion"):
             frame = (frames[mode] or {}).get(kind)
-            found.setdefault(mode, {})[kind] = check_template(
-                frame, f"annotation: {file}: {mode}.{kind}", place, place[:2]
-            )
+            where = f"annotation: {file}: {mode}.{kind}"
+            found.setdefault(mode, {})[kind] = check_template(frame, where, place, place[:2])
+            answers = [name for name in placeholders(found[mode][kind]) if name in ("yes", "no")]
+            if answers and sorted(answers) != ["no", "yes"]:
+                raise StimuliError(
+                    f"{where} has {' and '.join(f'{{{name}}}' for name in answers)}; name each answer once"
+                )
     return found

@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from markedness.records import AuditError, Message, Prompt, Scalar, Stimuli, Strict
-from markedness.templates import check_template, fill, read_stimuli
+from markedness.templates import check_template, fill, read_stimuli, twice
 
 FILE = "tasks.yaml"
 MISSING = ("", "nan", "none", "null", "na", "n/a")
@@ -32,6 +32,14 @@ class Task(Strict):
     """The attributes of a decision that are to the person's detriment."""
     words: dict[str, tuple[str, ...]] | None = None
     """Instead of texts: words for each group, in pairs, for {r}."""
+
+    @field_validator("prompts", "attributes", "detrimental")
+    @classmethod
+    def _named_once(cls, named: object) -> object:
+        if isinstance(named, tuple) and (again := twice([word.strip() for word in named])):
+            raise ValueError(f"names '{again}' twice; name it once")
+        return named
+
     sample: int | None = Field(default=None, ge=1)
     """How many pairs of each set this task uses; all unless given. Of a set of one's own the texts decide which, of as
     many unmarked texts as there are; where texts are not matched, so many of each guise."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
+from markedness.axes import meant
 from markedness.records import AuditError, Stimuli, Strict
 from markedness.templates import check_template, fill, placeholders, read_stimuli
 
@@ -81,6 +82,13 @@ class Study(NamedTuple):
                     f"{self.cues}: the {part} of the cue '{cue.cue}' names no person, so that all groups would be "
                     f"asked the same; write one of {', '.join(self.marks)} in it"
                 )
+
+            for written in set(re.findall(r"\[\w{1,40}\]", template)) - {*self.marks}:
+                if near := meant(written, self.marks):
+                    raise StimuliError(
+                        f"{self.cues}: the {part} of the cue '{cue.cue}' has '{written}', which would be asked as it "
+                        f"stands; write '{near}'"
+                    )
 
     def fill(self, template: str, words: Mapping[str, str]) -> str:
         """The template with its marks replaced by a person's words, in the wording of the study."""

@@ -10,9 +10,9 @@ from pydantic_core import PydanticCustomError
 
 from markedness.audits.knowledge.design.subjects import label
 from markedness.audits.knowledge.design.triples import Triple
-from markedness.axes import Axes
+from markedness.axes import Axes, meant
 from markedness.records import AuditError, Message, Prompt, Sampling, Stimuli, Strict
-from markedness.templates import check_template, fill, read_stimuli
+from markedness.templates import check_template, fill, read_stimuli, twice
 
 FILE = "prompts.yaml"
 Arm = Literal["both", "initial", "expansion", "none"]
@@ -40,11 +40,6 @@ class Question(Strict):
     def messages(self) -> tuple[Message, ...]:
         """What a chat model is sent."""
         return (Message("user", self.chat),)
-
-
-def twice(named: Sequence[str]) -> str:
-    """The first that is named twice, and would weigh double; "" where none is."""
-    return next((one for place, one in enumerate(named) if one in named[:place]), "")
 
 
 def _folded(name: str) -> str:
@@ -81,10 +76,8 @@ class Wording(Strict):
         """Refuse an augmentation of a class that is spelt otherwise: the general one would stand in its place."""
         known = {_folded(axis): axis for axis in axes}
         for key in self.initial_augmentation:
-            if key not in axes and (meant := known.get(_folded(key))):
-                raise AuditError(
-                    f"knowledge: {FILE}: initial_augmentation.{key} is of the class '{meant}'; write it so"
-                )
+            if key not in axes and (near := known.get(_folded(key)) or meant(key, axes)):
+                raise AuditError(f"knowledge: {FILE}: initial_augmentation.{key} is of the class '{near}'; write it so")
 
     @classmethod
     def read(cls, stimuli: Stimuli) -> Wording:

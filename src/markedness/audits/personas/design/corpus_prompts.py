@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import get_args
 
 import pandas as pd
 
-from markedness.audits.personas.generate import Params, PromptFile, Template
+from markedness.audits.personas.generate import Kind, Params, PromptFile, Template
 from markedness.axes import Axes, check_filled
 from markedness.records import AuditError, Stimuli
 
-_KINDS = ("persona", "story", "like", "dislike")
+_KINDS = get_args(Kind)
 
 
 def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.DataFrame:
