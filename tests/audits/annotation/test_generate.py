@@ -108,7 +108,7 @@ def test_single_questions_for_any_model_are_asked_once_when_scored() -> None:
         ("frames.yaml", {"singel": {"message": "x"}}, "frames.yaml: singel: is not read; correct"),
         ("frames.yaml", {"single": {"message": "x"}}, "single.message: {task} is missing"),
         ("frames.yaml", {"single": {"message": "{task} {text} {yes} or {yes}?"}}, "has {yes} and {yes}; name each"),
-        ("names.csv", STIMULI.table("names.csv").assign(gender=lambda t: t["gender"].mask(t["name"].eq("Mona"), "femal")),
+        ("names.csv", STIMULI.table("names.csv").replace({"gender": {"male": "femal"}}),
          "gender has 'femal' and 'female'; write one, if they are one"),
         ("dialect.csv", STIMULI.table("dialect.csv").assign(kind="introductions"),
          "kind has 'introductions', and the task"),

@@ -59,7 +59,7 @@ def features(params: generate.Params, rule: Rule, seed: int = 0, stimuli: Folder
 
 @pytest.mark.parametrize("named", [{"prompts": ("T1", "T1")}, {"attributes": ("lazy", "kind", "lazy ")}])
 def test_prompt_or_attribute_that_is_named_twice_is_refused(named: dict[str, tuple[str, ...]]) -> None:
-    with pytest.raises(ValidationError, match="names '(T1|lazy)' twice; name it once"):
+    with pytest.raises(ValidationError, match=r"names '(T1|lazy)' twice; name it once"):
         Task.model_validate(named)
 
 
