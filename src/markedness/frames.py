@@ -91,10 +91,14 @@ def matched_guise(
 
     ``log_prob``, ``candidate``, ``prompt``, ``task``, ``pair``, ``text`` and ``verb`` are columns: ln of the
     probability of a word, the word, the id of the prompt (T1, ...), the task where that is no prompt of ours (traits,
-    ...), which two texts mean the same, the text, and the cluster of texts. The rest is as in `marked_words`.
+    ...), which two texts mean the same, the text, and the cluster of texts. ``estimator``, ``reason`` and ``coverage``
+    are read where the frame has them: whether a server showed the probability. The rest is as in `marked_words`.
     """
     columns = {"task": task, "pair": pair, "utterance": text, "verb": verb}
     needed = {"prompt_id": prompt, "candidate": candidate, "log_prob": log_prob}
+    taken = {*columns.values(), *needed.values(), *([groups] if isinstance(groups, str) else groups)}
+    if isinstance(df, pd.DataFrame):
+        columns |= {name: name for name in ("estimator", "reason", "coverage") if name in df and name not in taken}
     return _audited("guise", df, groups, unmarked, needed, columns, seed, settings)
 
 

@@ -156,6 +156,8 @@ class Prompt:
 
 TOP_LOGPROBS = "top_logprobs_renormalised"
 """``estimator``: from the alternatives that a server shows at the first token."""
+ABSENT = "not among the served alternatives"
+"""``reason`` of a candidate without a ln probability, behind which the tokens that a server shows leave nothing."""
 SHOWN, IMPUTED, MAYBE_IMPUTED = "shown", "imputed", "perhaps imputed"
 """``reason`` beside a ln probability of this estimator: a server showed the token; it showed others alone, whose
 remainder is shared; the data do not say, as they are of an older version or of somebody else."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from markedness.lm.base import BROKEN_OFF, RequestFailed
 from markedness.lm.redaction import Redaction
-from markedness.records import FILTERED, IMPUTED, SHOWN, TOP_LOGPROBS, UNSUPPORTED, Completion, Prompt
+from markedness.records import ABSENT, FILTERED, IMPUTED, SHOWN, TOP_LOGPROBS, UNSUPPORTED, Completion, Prompt
 
 CHARACTERS_PER_TOKEN = 200
 """More characters than this by ``max_tokens`` (and `SHORT_ANSWER`) are no answer of so many tokens."""
@@ -57,9 +57,9 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
             return Completion(finish_reason=UNSUPPORTED, error="the server answered without token probabilities")
         refuse_mass(math.exp(log_prob) for _, log_prob in top)
         log_probs, coverage = candidate_log_probs(top, prompt.candidates)
-        shown, absent = _by_word(top), "not among the served alternatives"
+        shown = _by_word(top)
         reasons = tuple(
-            absent if log_prob is None else SHOWN if shown.get(word) else IMPUTED
+            ABSENT if log_prob is None else SHOWN if shown.get(word) else IMPUTED
             for word, log_prob in zip(prompt.candidates, log_probs, strict=True)
         )
         return Completion(log_probs=log_probs, reasons=reasons, estimator=TOP_LOGPROBS, coverage=coverage, **served)

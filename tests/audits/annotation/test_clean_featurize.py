@@ -7,7 +7,7 @@ import pytest
 from tests.cells import number, row
 
 from markedness.audits.annotation import clean, evaluate, featurize, generate
-from markedness.records import IMPUTED, SHOWN, TOP_LOGPROBS, Completion, Prompt
+from markedness.records import ABSENT, IMPUTED, SHOWN, TOP_LOGPROBS, Completion, Prompt
 
 from .conftest import DIALECT, STIMULI, TWO_TASKS, ask, stored, tabled, units
 
@@ -65,6 +65,25 @@ def test_margins_of_a_task_in_which_the_server_did_not_show_an_answer_are_not_me
     assert note.endswith(f"not measured of the tasks {hidden[0]}.")
     by_task = made.tables["pairs"].assign(known=lambda pairs: pairs["margin"].notna()).groupby("task", observed=True)
     assert by_task["known"].mean().to_dict() == {task: float(task != hidden[0]) for task in by_task.groups}
+
+
+def test_answer_with_all_the_probability_is_a_label_without_a_margin_and_one_with_hardly_any_is_missing() -> None:
+    params = generate.Params(mode="single", answer="probability", paradigms=("names",), names=TWO_TASKS)
+    # all mass shown is on "yes"; "I" of "I'm sorry" has the rest, by the least a server shows of "yes"
+    served = iter([((0.0, None), (SHOWN, ABSENT), 1.0), ((-0.1, -2.4), (SHOWN, SHOWN), 1e-5)])
+    usual = ((-0.5, -0.9), (SHOWN, SHOWN), 0.9)
+
+    def answer(prompt: Prompt, rng: np.random.Generator) -> Completion:
+        log_probs, reasons, coverage = next(served, usual)
+        return Completion(log_probs=log_probs, reasons=reasons, estimator=TOP_LOGPROBS, coverage=coverage)
+
+    responses = clean.clean(ask(params, answer), clean.Params()).query("judgment").reset_index(drop=True)
+    assert responses["answer"].fillna(-1).to_list()[:3] == [1, -1, 1]
+    assert responses["margin"].to_list()[:3] == pytest.approx([np.nan, np.nan, 0.4], nan_ok=True)
+    assert responses["imputed"].to_list()[:3] == [True, False, False]
+    assert (responses["status"][1], responses["reason"][1]) == (
+        "unparsed", "the two answers cover less than 0.5 of the probability"
+    )  # fmt: skip
 
 
 def test_clean_of_a_score_that_is_no_ln_probability_is_a_missing_judgment() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.audits.guise.test_guise_stages import FAST, SMALL, STIMULI, TRAITS, Rule, asked, generations, measured
 
+from markedness import matched_guise
 from markedness.audits.guise import clean, evaluate, featurize, generate
 from markedness.audits.guise.design.tasks import Task
 from markedness.audits.guise.design.texts import TextSource
@@ -59,7 +60,11 @@ def test_attributes_that_the_server_never_showed_are_in_no_ranking_and_those_it_
     made = evaluated(SMALL, traits)
     ranked = made.tables["stereotypes"]
     assert set(ranked["attribute"]) == set(WORDS) and ranked["shown"].eq(1).all()
-    assert ranked["p_adjusted"].min() > 0.05 and ranked["log_ratio"].abs().max() < 0.03
+    # Each is divided by a sum that the imputed ones are in: .7 + 32 x .0003 after the marked guise.
+    assert ranked["log_ratio"].abs().max() < 0.03 and ranked[["ci_low", "ci_high", "p", "p_adjusted"]].isna().all(
+        axis=None
+    )
+    assert any("none has an interval or a p" in note for note in made.notes)
     cruel = made.tables["associations"].query("attribute == 'cruel'")
     assert cruel["q"].isna().all() and cruel["n"].eq(0).all()
     assert any("The server never showed 32 of the 37 attributes of the task traits" in note for note in made.notes)
@@ -115,6 +120,39 @@ def test_decision_between_words_of_which_the_server_did_not_show_one_is_not_meas
 
     both = evaluated(params, lambda prompt, rng: served(prompt, {"acquitted": 0.6, "convicted": 0.1}))
     assert both.score("decision.conviction").estimate == 0
+
+
+def test_attributes_that_the_server_always_shows_have_an_interval_and_a_p() -> None:
+    params = generate.Params(
+        pairs=SMALL.pairs, tasks={"own": Task(kind="association", prompts=("T1",), attributes=WORDS)}
+    )
+
+    def planted(prompt: Prompt, rng: np.random.Generator) -> Completion:
+        known = {word: 0.1 * math.exp(rng.normal(0, 0.05)) for word in WORDS}
+        return served(prompt, known | {"lazy": 0.2 if prompt.columns["marked"] else 0.1} | tail(prompt, rng, 3.0))
+
+    first = evaluated(params, planted).tables["stereotypes"].iloc[0]
+    assert first["attribute"] == "lazy" and first["p_adjusted"] < 0.01 and first["ci_low"] > 0.1
+
+
+def test_decision_of_which_one_word_has_all_the_probability_is_not_measured() -> None:
+    params = generate.Params(pairs=SMALL.pairs, tasks={"conviction": Task()})
+
+    def sure(prompt: Prompt, rng: np.random.Generator) -> Completion:
+        both = {"acquitted": 0.6, "convicted": 0.3}
+        return served(prompt, {"acquitted": 1.0} if prompt.columns["marked"] else both)
+
+    score = evaluated(params, sure).score("decision.conviction")
+    assert math.isnan(score.estimate) and "'convicted' is none that the server showed" in score.lacking
+
+
+def test_frame_with_the_columns_of_a_study_is_measured_as_the_study_is() -> None:
+    params = generate.Params(pairs=SMALL.pairs, tasks={"conviction": Task()})
+    rows = generations(params, lambda prompt, rng: served(prompt, {"acquitted": 0.6} | tail(prompt, rng, 3.0)))
+    rows = rows[rows["group"].ne("")].assign(log_prob=rows["log_prob"].fillna(""))
+    made = matched_guise(rows, "log_prob", "group", "SAE", candidate="candidate", prompt="prompt_id", pair="pair")
+    score = next(score for score in made.scores if score.key == "decision.conviction")
+    assert math.isnan(score.estimate) and "none that the server showed" in score.lacking
 
 
 def test_scores_say_which_probabilities_are_imputed() -> None:

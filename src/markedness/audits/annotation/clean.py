@@ -12,7 +12,7 @@ from pydantic import Field
 
 from markedness.audits.annotation.design.texts import texts_of_batches
 from markedness.audits.annotation.language.judgments import Judgment, binary, read_numbered, read_one
-from markedness.records import IMPUTED, MAYBE_IMPUTED, SHOWN, Status, Strict, answerless_status
+from markedness.records import ABSENT, IMPUTED, MAYBE_IMPUTED, SHOWN, Status, Strict, answerless_status
 from markedness.text.answers import answers, not_log_probs
 from markedness.text.refusals import is_refusal
 
@@ -22,6 +22,9 @@ class Params(Strict):
 
     min_margin: float = Field(default=0.0, ge=0)
     """Scored answers closer than this, in nats, are missing; 0: only an exact tie is."""
+    min_coverage: float = Field(default=0.5, ge=0, le=1)
+    """Below this share of probability mass on the two answers that a server shows, as of one that refuses or explains,
+    the judgment is missing."""
 
 
 def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
@@ -106,7 +109,12 @@ def _scored(rows: pd.DataFrame, params: Params) -> pd.DataFrame:
     n = int(text.max()) + 1
     given = pd.to_numeric(rows["log_prob"], errors="coerce").astype("float64")
     wrong = not_log_probs(given)
-    log_prob = given.where(wrong.isna()).to_numpy(dtype=float)
+    coverage = pd.to_numeric(rows.reindex(columns=["coverage"])["coverage"], errors="coerce")
+    thin = coverage.lt(params.min_coverage).fillna(False) & given.notna()
+    wrong = wrong.mask(thin, f"the two answers cover less than {params.min_coverage:g} of the probability")
+    given_reason = rows["reason"].astype("string") if "reason" in rows else pd.Series(pd.NA, rows.index, "string")
+    nothing_left = given_reason.eq(ABSENT).fillna(False) & coverage.ge(params.min_coverage).fillna(False)
+    log_prob = given.where(wrong.isna()).mask(nothing_left, -np.inf).to_numpy(dtype=float)
     is_yes = (rows["candidate"] == rows["yes"]).to_numpy(dtype=bool)
     yes, no = np.full(n, np.nan), np.full(n, np.nan)
     yes[text[is_yes]], no[text[~is_yes]] = log_prob[is_yes], log_prob[~is_yes]
@@ -117,14 +125,14 @@ def _scored(rows: pd.DataFrame, params: Params) -> pd.DataFrame:
     reason = pd.Series(
         np.where(np.isnan(margin), "no probability for an answer", "the two answers are equally probable")
     )
-    given_reason = rows["reason"].astype("string") if "reason" in rows else wrong
-    imputed = given_reason.isin((IMPUTED, MAYBE_IMPUTED)).groupby(text).transform("any").to_numpy(dtype=bool)
+    imputed = (given_reason.isin((IMPUTED, MAYBE_IMPUTED)) & ~thin) | nothing_left
     said = wrong.fillna(given_reason.mask(given_reason.isin((SHOWN, IMPUTED, MAYBE_IMPUTED)))).groupby(text).first()
     reason = said.astype(object).where(said.notna(), reason)
     made = _labelled(
         rows.drop(columns="reason", errors="ignore"), y[text], reason.where(y < 0)[text].reset_index(drop=True)
     )
-    made["margin"], made["imputed"] = margin[text], imputed
+    made["margin"] = np.where(np.isfinite(margin), margin, np.nan)[text]
+    made["imputed"] = imputed.groupby(text).transform("any").to_numpy(dtype=bool)
     made["judgment"] = ~pd.Series(text).duplicated().to_numpy()
     return made
 

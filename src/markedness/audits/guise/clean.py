@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from markedness.records import IMPUTED, MAYBE_IMPUTED, NOT_SHOWN, Status, Strict, answerless_status
+from markedness.records import ABSENT, IMPUTED, MAYBE_IMPUTED, NOT_SHOWN, Status, Strict, answerless_status
 from markedness.text.answers import not_log_probs
 
 NUMBERS, TEXTS = ("log_prob", "coverage", "cut_tokens", "candidate_tokens"), ("reason", "estimator")
@@ -54,7 +54,9 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     status[why.notna()] = Status.UNPARSED.value
     reason = why.fillna(reason)
     rows["reason"] = reason.mask(reason.isna() & rows["error"].notna(), rows["error"].astype("string"))
-    rows["estimator"] = rows["estimator"].mask(rows["reason"].isin((IMPUTED, MAYBE_IMPUTED)), NOT_SHOWN)
     rows["status"] = status.fillna(Status.OK.value)
+    imputed = rows["reason"].isin((IMPUTED, MAYBE_IMPUTED)) & rows["status"].eq(Status.OK.value)
+    nothing_left = rows["reason"].eq(ABSENT) & rows["coverage"].ge(params.min_coverage)
+    rows["estimator"] = rows["estimator"].mask((imputed | nothing_left).fillna(False), NOT_SHOWN)
     rows["answer"] = score.where(rows["status"].eq(Status.OK.value))
     return rows

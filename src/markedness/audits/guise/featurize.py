@@ -78,7 +78,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
     rows["score"] = pd.to_numeric(rows["answer"], errors="coerce").mask(excluded)
     rows["why"] = rows["reason"].where(rows["score"].isna())
     rows["cut"] = rows["cut_tokens"].notna()
-    rows["not_shown"] = rows["estimator"].eq(NOT_SHOWN).fillna(False).astype(bool) & rows["score"].notna()
+    rows["not_shown"] = rows["estimator"].eq(NOT_SHOWN).fillna(False).astype(bool)
     if "cluster" not in rows:
         rows["cluster"] = pd.NA
     neutral = rows["group"].fillna("").eq("")

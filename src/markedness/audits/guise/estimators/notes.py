@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from markedness.audits.guise.estimators.params import Params
-from markedness.audits.guise.estimators.stereotypes import main_rows, marked_groups
+from markedness.audits.guise.estimators.stereotypes import main_rows, marked_groups, scored_or_imputed
 from markedness.cards import are
 from markedness.records import NOT_SHOWN, SHOWN_IN_PART, TOP_LOGPROBS
 
@@ -51,7 +51,7 @@ def _of_scores(asked: pd.DataFrame) -> Iterator[str]:
 
 def _of_imputed(asked: pd.DataFrame) -> Iterator[str]:
     """How many attributes a server never showed, or not always."""
-    asked = asked[asked[["log_prob", "log_prob_reference"]].notna().any(axis=1)]
+    asked = asked[scored_or_imputed(asked)]
     imputed = asked["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))
     if not imputed.any():
         return
@@ -66,10 +66,15 @@ def _of_imputed(asked: pd.DataFrame) -> Iterator[str]:
                 f"The server never showed {hidden} {of} after texts of {group} and its reference, or the data do not "
                 "say that it did: they are in no ranking."
             )
+        if hidden or in_part:
+            yield (
+                f"The others of the task {task} are shares among the attributes, of a sum with what is imputed: their "
+                "log ratios rest on it, too, and none has an interval or a p."
+            )
         if in_part:
             yield (
                 f"It showed {in_part} {of} after a part of the texts of {group} and its reference (column shown): "
-                "their place rests on the probability of other tokens, and they have no interval and no p."
+                "their place rests on the probability of other tokens."
             )
 
 

@@ -22,13 +22,13 @@ from markedness.stats.t_tests import correlations, one_sample_t, pooled_t
 
 
 def _spreads(task: AssociationTask) -> dict[str, Spread]:
-    """Attribute -> sampling error of its mean log ratio, which is unknown where some of its scores are imputed."""
+    """Attribute -> sampling error of its mean log ratio, which is unknown where scores of the task are imputed."""
     sample = Sample(task.sets, task.params.base)
     factors = (PROMPT,) if task.task == "overt" else (VERB, PROMPT)
-    return {
-        name: sample.spread(partial(task.attribute, name), *factors) if task.share_shown(name) == 1 else Spread()
-        for name in map(str, task.mean_log_ratio.index)
-    }
+    names = map(str, task.mean_log_ratio.index)
+    if task.imputed:
+        return dict.fromkeys(names, Spread())
+    return {name: sample.spread(partial(task.attribute, name), *factors) for name in names}
 
 
 def stereotype_rows(task: AssociationTask) -> list[Row]:
@@ -196,7 +196,7 @@ def employability_rows(task: AssociationTask) -> list[Row]:
 def employability_test_rows(task: AssociationTask) -> list[Row]:
     """Published tests: association of occupations against 0, and regression of prestige on it; none if imputed."""
     prestige = task.prestige
-    if not prestige.notna().any() or any(task.share_shown(name) < 1 for name in task.attributes):
+    if not prestige.notna().any() or task.imputed:
         return []
     parts = {("all", "all"): mean(task.log_ratio)}
     parts |= {("prompt", prompt): row for prompt, row in zip(task.prompts, task.log_ratio, strict=True)}

@@ -53,6 +53,11 @@ class AssociationTask:
         """Whether the whole ranking is meaningful: not if only the most likely attributes were served."""
         return all(one.exact for one in self.sets)
 
+    @property
+    def imputed(self) -> bool:
+        """Whether a probability of any attribute is imputed: all others are divided by a sum that it is in."""
+        return self.shown is not None and bool(self.shown.lt(1).any())
+
     def share_shown(self, attribute: str) -> float:
         """Share of the scores of an attribute in which no probability is imputed, in [0, 1]."""
         return 1.0 if self.shown is None else float(self.shown.get(attribute, 1.0))
@@ -194,6 +199,11 @@ def main_rows(rows: pd.DataFrame, params: Params) -> pd.DataFrame:
     return rows[~rows["control"].astype(bool)]
 
 
+def scored_or_imputed(rows: pd.DataFrame) -> pd.Series[bool]:
+    """Which rows have a value, or none because the tokens that a server shows leave nothing for the word."""
+    return rows[["log_prob", "log_prob_reference"]].notna().any(axis=1) | rows["estimator"].eq(NOT_SHOWN)
+
+
 def ratings(attributes: pd.DataFrame, task: str) -> pd.DataFrame:
     """The ratings of one task, indexed by attribute."""
     return attributes[attributes["task"].eq(task)].drop(columns="task").set_index("attribute")
@@ -217,7 +227,7 @@ def association_tasks(rows: pd.DataFrame, attributes: pd.DataFrame, params: Para
         sets = text_sets(part)
         rated = ratings(attributes, str(task)).reindex(list(sets[0].attributes))
         group, reference = str(part["group"].iloc[0]), str(part["reference"].iloc[0])
-        there = part[part[["log_prob", "log_prob_reference"]].notna().any(axis=1)]
+        there = part[scored_or_imputed(part)]
         shown = (~there["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))).groupby(there["attribute"].astype(str)).mean()
         made.append(AssociationTask(str(task), group, reference, sets, rated, params, shown))
     return sorted(made, key=lambda one: {"traits": 0, "overt": 1}.get(one.task, 2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 import scipy
@@ -13,6 +15,19 @@ from markedness.stats.inference import Floats
 
 _MAX_CELLS = 100_000_000
 """Numbers that the sums may hold; with more prompts than that hardly a prompt has two texts of a group."""
+
+
+class Within(NamedTuple):
+    """Similarity of the texts of one group, and its error."""
+
+    estimate: float
+    """NaN where no prompt has a pair."""
+    influences: Floats
+    """What each cluster contributes, (clusters,); all NaN where a prompt of the mean does not tell it."""
+    told: frozenset[int] = frozenset()
+    """The prompts with pairs of which some are left without any one cluster: they tell their error."""
+    untold: frozenset[int] = frozenset()
+    """The other prompts with pairs: two clusters have one cosine."""
 
 
 class GroupSimilarity:
@@ -39,23 +54,25 @@ class GroupSimilarity:
         self.vectors = np.stack(vectors.tolist()).astype(float) if self.known.any() else np.empty((0, 1))
         self.prompt = grouping.prompt[self.known]
 
-    def within(self, fixed: Fixed, units: Units, copies: bool = True) -> tuple[float, Floats]:
-        """Mean over prompts of the mean cosine of the group's texts, and what each cluster contributes, (clusters,).
+    def within(self, fixed: Fixed, units: Units, copies: bool = True, prompts: frozenset[int] | None = None) -> Within:
+        """Mean over prompts of the mean cosine of the group's texts, and what each cluster contributes.
 
         ``copies``: whether pairs of texts of one unit count, as published; a text and its copy are more alike than two
-        texts, and the more so count the fewer texts there are. NaN where no prompt has a pair.
+        texts, and the more so count the fewer texts there are. ``prompts``: these alone.
 
         A cluster is left out exactly: with s the sum of the vectors of a prompt and w that of the cluster's, the
         cosines of the pairs that are left sum to |s - w|^2 minus those of each unit (or text) with itself.
         """
         influences = np.zeros(len(units.clusters.names))
         rows = np.flatnonzero(self.grouping.mask(fixed)[self.known])
+        if prompts is not None:
+            rows = rows[np.isin(self.prompt[rows], list(prompts))]
         unit = units.of_text[self.known][rows]
         single = np.arange(len(rows)) if copies else unit
         keys = np.column_stack([self.prompt[rows], units.clusters.of_unit[unit], single])
         parts, code = np.unique(keys, axis=0, return_inverse=True)
         if not len(parts):
-            return float("nan"), influences
+            return Within(float("nan"), influences)
         vectors, texts = _sums(self.vectors[rows], code.reshape(-1), len(parts)), np.bincount(code.reshape(-1))
         pairs, code = np.unique(parts[:, :2], axis=0, return_inverse=True)
         code, of_prompt = code.reshape(-1), np.unique(pairs[:, 0], return_inverse=True)[1].reshape(-1)
@@ -71,7 +88,13 @@ class GroupSimilarity:
             without = np.where(left > 0, squared / left, np.nan)
         used = np.isfinite(cells)
         if not used.any():
-            return float("nan"), influences
+            return Within(float("nan"), influences)
+        one_cosine = np.zeros(len(cells), dtype=bool)
+        one_cosine[of_prompt[~(left > 0) & (m < n[of_prompt])]] = True
+        asked = np.unique(pairs[:, 0])
+        told, untold = (frozenset(asked[used & which].tolist()) for which in (~one_cosine, one_cosine))
+        if untold:
+            return Within(float(cells[used].mean()), np.full_like(influences, np.nan), told, untold)
         estimate, n_prompts, here = float(cells[used].mean()), int(used.sum()), cells[of_prompt]
         share = (n[of_prompt] - m) / n[of_prompt]
         moved = np.where(np.isfinite(without), (here - without) / n_prompts * share, 0.0)
@@ -79,29 +102,37 @@ class GroupSimilarity:
             # A prompt that is left without a pair drops out of the mean over prompts.
             moved = np.where(np.isfinite(without), moved, (here - estimate) / n_prompts)
         np.add.at(influences, pairs[used[of_prompt], 1], moved[used[of_prompt]])
-        return estimate, influences
+        return Within(estimate, influences, told)
 
     @property
     def pairs(self) -> list[Group]:
         """The marked values that have an unmarked one beside them."""
         return [one for one in self.grouping.groups if len(one.fixed) == 1 and one.marked and one.references]
 
-    def difference_with_influences(self, units: Units) -> tuple[float, Floats, list[Group]]:
+    def difference_with_influences(self, units: Units) -> tuple[Within, list[Group], int]:
         """Mean over the marked values of the similarity within each minus that within its axis' unmarked value.
 
-        Of pairs of texts of different units; NaN where no marked value has an unmarked one beside it. Positive: marked
-        groups are more alike. With what each cluster contributes to it, (clusters,), and the marked values it is over.
+        Of pairs of texts of different units, in the prompts that tell the error of both, or else in all that both have;
+        NaN where no marked value has an unmarked one beside it. Positive: marked groups are more alike. With the marked
+        values it is over, and how often a prompt of one of them is left out.
         """
-        values, parts, over = list[float](), list[Floats](), list[Group]()
+        values, parts, over, left_out = list[float](), list[Floats](), list[Group](), 0
         for group in self.pairs:
-            own, other = (self.within(one, units, copies=False) for one in (group.fixed, group.references[0][1]))
-            if np.isfinite(own[0] - other[0]):
-                values.append(own[0] - other[0])
-                parts.append(own[1] - other[1])
-                over.append(group)
+            both = (group.fixed, group.references[0][1])
+            sides = [self.within(fixed, units, copies=False) for fixed in both]
+            paired = [one.told | one.untold for one in sides]
+            prompts = (sides[0].told & sides[1].told) or (paired[0] & paired[1])
+            if not prompts:
+                continue
+            if prompts != paired[0] or prompts != paired[1]:
+                sides = [self.within(fixed, units, False, prompts) for fixed in both]
+            values.append(sides[0].estimate - sides[1].estimate)
+            parts.append(sides[0].influences - sides[1].influences)
+            over.append(group)
+            left_out += len((paired[0] | paired[1]) - prompts)
         if not over:
-            return float("nan"), np.zeros(len(units.clusters.names)), over
-        return float(np.mean(values)), np.asarray(np.mean(parts, axis=0)), over
+            return Within(float("nan"), np.zeros(len(units.clusters.names))), over, 0
+        return Within(float(np.mean(values)), np.asarray(np.mean(parts, axis=0))), over, left_out
 
     def distances(self) -> dict[tuple[str, str], float]:
         """(marked group, reference) -> 1 minus the mean over prompts of the mean cosine between their texts."""

@@ -167,11 +167,11 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
         return not_estimated("similarity.difference", corpus.unread["similarity"])
     if not corpus.similarity.known.any():
         return not_estimated("similarity.difference", _NO_VECTORS)
-    estimate, influences, known = corpus.similarity.difference_with_influences(corpus.units)
-    if np.isnan(estimate):
+    found, known, left_out = corpus.similarity.difference_with_influences(corpus.units)
+    if np.isnan(found.estimate):
         return not_estimated("similarity.difference", _NO_PAIRS)
     made = claim(
-        "similarity.difference", estimate, corpus.units.spread(influences), family=FAMILY,
+        "similarity.difference", found.estimate, corpus.units.spread(found.influences), family=FAMILY,
         confidence_level=params.confidence_level, method=corpus.units.method("t test; pairs of different texts"),
         missing_column=corpus.units.missing_column, n=int(corpus.similarity.known.sum()),
         n_missing=len(corpus.rows) - int(corpus.similarity.known.sum()), unit="texts", comparable=True,
@@ -179,6 +179,9 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
         negative="the texts about marked groups are less alike than those about unmarked ones", worse=1,
         over=named_contrasts((one.name, one.references[0][0]) for one in known),
     )  # fmt: skip
+    if left_out:
+        caveat = f"{left_out} times, a prompt is left out where one of two groups has too few different texts."
+        made = replace(made, caveat=f"{made.caveat} {caveat}".strip())
     why = "no prompt has two different texts of them, or of what they are compared with"
     return made.not_over([one.name for one in corpus.similarity.pairs if one not in known], why)
 

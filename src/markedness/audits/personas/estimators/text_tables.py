@@ -142,9 +142,9 @@ def similarity(corpus: Corpus, confidence_level: float) -> pd.DataFrame:
     groups, units = corpus.grouping.groups, corpus.units
     found = [corpus.similarity.within(group.fixed, units) for group in groups]
     table = pd.DataFrame({"kind": corpus.kind, "group": [group.name for group in groups]}, dtype="str")
-    table["mean_cosine"] = np.array([value for value, _ in found], dtype=float)
+    table["mean_cosine"] = np.array([one.estimate for one in found], dtype=float)
     if groups:
-        influences = np.column_stack([influence for _, influence in found])
+        influences = np.column_stack([one.influences for one in found])
         low, high = units.intervals(table["mean_cosine"].to_numpy(float), influences, confidence_level)
         table["ci_low"], table["ci_high"] = low, high
     known = corpus.similarity.known
