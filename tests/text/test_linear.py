@@ -308,6 +308,7 @@ ELSEWHERE = {
     "audits/annotation/design/vignettes.py:screen": "phrases of the stimuli",
     "audits/knowledge/language/topics.py:_fit": "runs of characters that are no space; each is one match",
     f"{_PROMPTS}:_literal_length": "templates of the stimuli",
+    "audits/homogeneity/design/study.py:Study.check": "cues of the stimuli; one class of signs, at most 40",
     "audits/homogeneity/design/study.py:Study.fill": "templates of the stimuli",
     "ledgers.py:_adopt.adopt": "revisions in params.yaml",
     "judges.py:_servers": "URLs in params.yaml",
