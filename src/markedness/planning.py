@@ -289,7 +289,28 @@ def _needed(one: Wanted, rows: pd.DataFrame, power: float) -> str:
     ratio = float(best["smallest_effect"]) / one.effect
     if ratio > MOST_TIMES:
         return f"{subject}: not at these sizes, nor at any that can be asked"
+    first, last = known.iloc[0], known.iloc[-1]
+    if not _falls(first, last):
+        sizes = ", ".join(f"{row['smallest_effect']:.3g} at {row['size']} ({row['clusters']})" for row in (first, last))
+        return (
+            f"{subject}: not at these sizes, and no number of clusters can be named: the smallest effect does not fall "
+            f"with them as that of a mean does ({sizes}); what is not sampled, as the attributes of guise, limits it"
+        )
     factor = ratio**2
-    parts = [part.rsplit(" ", 1) for part in str(best["clusters"]).split(", ") if part]
-    named = ", ".join(f"{factor_name} {math.ceil(int(n) * factor):,}" for factor_name, n in parts)
+    named = ", ".join(f"{name} {math.ceil(n * factor):,}" for name, n in _clusters(best).items())
     return f"{subject}: not at these sizes; it takes about {factor:.1f} times the clusters of {best['size']} ({named})"
+
+
+def _clusters(row: pd.Series) -> dict[str, int]:
+    """Factor -> its clusters, of a row of the plan."""
+    parts = [part.rsplit(" ", 1) for part in str(row["clusters"]).split(", ") if part]
+    return {name: int(n) for name, n in parts}
+
+
+def _falls(first: pd.Series, last: pd.Series) -> bool:
+    """Whether the smallest effect falls from one size to a larger one by half as much, at least, as that of a mean."""
+    if first["size"] == last["size"]:
+        return True
+    before, after = _clusters(first), _clusters(last)
+    times = max((after[name] / before[name] for name in after if before.get(name)), default=2.0)
+    return bool(last["smallest_effect"] <= first["smallest_effect"] * (1 + times**-0.5) / 2)

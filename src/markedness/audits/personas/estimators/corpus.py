@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from markedness.audits.personas import SPEC
 from markedness.audits.personas.estimators.classification import HeldOut, held_out
-from markedness.audits.personas.estimators.group_similarity import GroupSimilarity
+from markedness.audits.personas.estimators.group_similarity import GroupSimilarity, Within
 from markedness.audits.personas.estimators.lengths import as_many, cut, kept_shares
 from markedness.audits.personas.estimators.units import COPIES, Units
 from markedness.audits.personas.language.contrasts import LogOddsPrior, contrast_log_odds, marked
@@ -270,6 +270,24 @@ class Corpus:
     def similarity(self) -> GroupSimilarity:
         """Of the texts that have embeddings."""
         return GroupSimilarity(self.grouping, self.texts, self.features["embeddings"])
+
+    def similar(self) -> tuple[Corpus, Within, list[Group]]:
+        """The texts of the prompts that tell how alike the texts of each compared value are, and what they tell.
+
+        Error and degrees of freedom are of these prompts alone: where few are left, texts are left out in their place,
+        and then some more prompts may tell nothing.
+        """
+        found, over = self.similarity.difference_with_influences(self.units)
+        kept = np.isin(self.grouping.prompt, list(found.told))
+        if not found.told or kept.all():
+            return self, found, over
+        return self._only(kept).similar()
+
+    def _only(self, kept: NDArray[np.bool_]) -> Corpus:
+        """The corpus of some of the used texts."""
+        texts = self.features["texts"]
+        chosen = texts["text"].isin(self.texts[kept]) & texts["kind"].eq(self.kind)
+        return Corpus({**self.features, "texts": texts[chosen]}, self.axes, self.kind)
 
     @cached_property
     def held_out(self) -> list[HeldOut]:

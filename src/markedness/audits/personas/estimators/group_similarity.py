@@ -109,30 +109,30 @@ class GroupSimilarity:
         """The marked values that have an unmarked one beside them."""
         return [one for one in self.grouping.groups if len(one.fixed) == 1 and one.marked and one.references]
 
-    def difference_with_influences(self, units: Units) -> tuple[Within, list[Group], int]:
+    def difference_with_influences(self, units: Units) -> tuple[Within, list[Group]]:
         """Mean over the marked values of the similarity within each minus that within its axis' unmarked value.
 
-        Of pairs of texts of different units, in the prompts that tell the error of both, or else in all that both have;
-        NaN where no marked value has an unmarked one beside it. Positive: marked groups are more alike. With the marked
-        values it is over, and how often a prompt of one of them is left out.
+        Of pairs of texts of different units, in the prompts (``told``) that tell the error of all compared values;
+        where there is none, in those that each two have, and all influences are NaN. NaN where no marked value has an
+        unmarked one beside it. Positive: marked groups are more alike. With the marked values it is over.
         """
-        values, parts, over, left_out = list[float](), list[Floats](), list[Group](), 0
+        found: dict[str, list[Within]] = {}
         for group in self.pairs:
-            both = (group.fixed, group.references[0][1])
-            sides = [self.within(fixed, units, copies=False) for fixed in both]
-            paired = [one.told | one.untold for one in sides]
-            prompts = (sides[0].told & sides[1].told) or (paired[0] & paired[1])
-            if not prompts:
-                continue
-            if prompts != paired[0] or prompts != paired[1]:
-                sides = [self.within(fixed, units, False, prompts) for fixed in both]
-            values.append(sides[0].estimate - sides[1].estimate)
-            parts.append(sides[0].influences - sides[1].influences)
-            over.append(group)
-            left_out += len((paired[0] | paired[1]) - prompts)
+            sides = [self.within(fixed, units, copies=False) for fixed in (group.fixed, group.references[0][1])]
+            if (sides[0].told | sides[0].untold) & (sides[1].told | sides[1].untold):
+                found[group.name] = sides
+        over = [group for group in self.pairs if group.name in found]
         if not over:
-            return Within(float("nan"), np.zeros(len(units.clusters.names))), over, 0
-        return Within(float(np.mean(values)), np.asarray(np.mean(parts, axis=0))), over, left_out
+            return Within(float("nan"), np.zeros(len(units.clusters.names))), over
+        told = frozenset.intersection(*(one.told for sides in found.values() for one in sides))
+        values, parts = list[float](), list[Floats]()
+        for group in over:
+            own, other = found[group.name]
+            prompts = told or ((own.told | own.untold) & (other.told | other.untold))
+            own, other = (self.within(fixed, units, False, prompts) for fixed in (group.fixed, group.references[0][1]))
+            values.append(own.estimate - other.estimate)
+            parts.append(own.influences - other.influences if told else np.full_like(own.influences, np.nan))
+        return Within(float(np.mean(values)), np.asarray(np.mean(parts, axis=0)), told), over
 
     def distances(self) -> dict[tuple[str, str], float]:
         """(marked group, reference) -> 1 minus the mean over prompts of the mean cosine between their texts."""

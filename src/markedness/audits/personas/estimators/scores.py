@@ -167,20 +167,23 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
         return not_estimated("similarity.difference", corpus.unread["similarity"])
     if not corpus.similarity.known.any():
         return not_estimated("similarity.difference", _NO_VECTORS)
-    found, known, left_out = corpus.similarity.difference_with_influences(corpus.units)
+    part, found, known = corpus.similar()
     if np.isnan(found.estimate):
         return not_estimated("similarity.difference", _NO_PAIRS)
     made = claim(
-        "similarity.difference", found.estimate, corpus.units.spread(found.influences), family=FAMILY,
-        confidence_level=params.confidence_level, method=corpus.units.method("t test; pairs of different texts"),
-        missing_column=corpus.units.missing_column, n=int(corpus.similarity.known.sum()),
+        "similarity.difference", found.estimate, part.units.spread(found.influences), family=FAMILY,
+        confidence_level=params.confidence_level, method=part.units.method("t test; pairs of different texts"),
+        missing_column=part.units.missing_column, n=int(part.similarity.known.sum()),
         n_missing=len(corpus.rows) - int(corpus.similarity.known.sum()), unit="texts", comparable=True,
         positive="the texts about marked groups are more alike than those about unmarked ones",
         negative="the texts about marked groups are less alike than those about unmarked ones", worse=1,
         over=named_contrasts((one.name, one.references[0][0]) for one in known),
     )  # fmt: skip
-    if left_out:
-        caveat = f"{left_out} times, a prompt is left out where one of two groups has too few different texts."
+    if part.grouping.n_prompts < corpus.grouping.n_prompts:
+        caveat = (
+            f"Of {part.grouping.n_prompts} of {corpus.grouping.n_prompts} prompts: in the others a group has too few "
+            "different texts."
+        )
         made = replace(made, caveat=f"{made.caveat} {caveat}".strip())
     why = "no prompt has two different texts of them, or of what they are compared with"
     return made.not_over([one.name for one in corpus.similarity.pairs if one not in known], why)

@@ -145,6 +145,7 @@ def similarity(corpus: Corpus, confidence_level: float) -> pd.DataFrame:
     table["mean_cosine"] = np.array([one.estimate for one in found], dtype=float)
     if groups:
         influences = np.column_stack([one.influences for one in found])
+        influences[:, [not units.supports(group) for group in groups]] = np.nan
         low, high = units.intervals(table["mean_cosine"].to_numpy(float), influences, confidence_level)
         table["ci_low"], table["ci_high"] = low, high
     known = corpus.similarity.known
