@@ -204,6 +204,24 @@ def test_difference_says_where_the_names_of_groups_differ_in_another_axis() -> N
     assert made.score("pd_difference.Asian").caveat == ""
 
 
+def test_difference_is_not_tested_where_names_of_one_crossed_group_have_few_answers() -> None:
+    # Men and women answer in other words: with few answers of Black men, "Black" is mostly women. 64 % of 84 worlds
+    # without an effect of race had p < .05.
+    rng = np.random.default_rng(5)
+    rows = []
+    for race in ("White", "Black", "Asian"):
+        for gender in ("man", "woman"):
+            of_one = answers(rng, race, ("a", "b"), n=1 if (race, gender) == ("Black", "man") else 6, gender=gender)
+            rows += [(*row, f"{word} {gender}") for *row, word in of_one]
+    made = evaluated_corpus(rows)
+    for key in ("pd_difference.Black", "pd_difference.marked"):
+        score = made.score(key)
+        assert np.isfinite(score.estimate) and np.isnan([score.p, score.p_adjusted, score.ci_low, score.ci_high]).all()
+        assert score.lacking.startswith("in the other axes, the names of Black and White")
+        assert "have unlike numbers of answers" in score.lacking
+    assert made.score("pd_difference.Asian").lacking == "" and np.isfinite(made.score("pd_difference.Asian").p)
+
+
 def test_difference_warns_of_empty_answers_of_one_group() -> None:
     rng = np.random.default_rng(3)
     table = frame(answers(rng, "White", ("a", "b")) + answers(rng, "Black", ("a", "b")))

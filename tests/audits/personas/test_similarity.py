@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from tests.audits.personas.conftest import generations, tabled
 
+from markedness.audits.personas import featurize
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.estimators.group_similarity import Within
+from markedness.audits.personas.estimators.params import Params
+from markedness.audits.personas.estimators.scores import scores
+from markedness.audits.personas.language.classifiers import SvmParams
 from markedness.axes import Axis, Value
 
 AXES = {"race": Axis(unmarked="White", values={"White": Value(), "Black": Value()})}
@@ -79,3 +84,41 @@ def test_worlds_without_an_effect_are_not_accused_in_uneven_designs(counts: Coun
         part, found, _ = measured(counts, np.random.default_rng(seed))
         p.append(part.units.spread(found.influences).p(found.estimate))
     assert np.isfinite(p).all() and np.less(p, 0.05).sum() <= 12  # 5 expected; more than 12 in 0.15 % of such hundreds
+
+
+def test_composition_of_another_axis_is_no_difference_in_similarity(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Gender moves the theme; of Black texts 1 in 6 is about men, of White ones half: more pairs are of one gender.
+    themes = {"man": "lamp river", "woman": "stone garden"}
+    rng = np.random.default_rng(0)
+    cells = [("White", "man", 12), ("White", "woman", 12), ("Black", "man", 3), ("Black", "woman", 15)]
+    rows = [(race, gender, f"{themes[gender]} {rng.random()}") for race, gender, n in cells for _ in range(n)]
+    noise = {text: rng.normal(size=8) for *_, text in rows}
+
+    def embed(texts: list[str], *_: object) -> np.ndarray:
+        vectors = np.stack([np.eye(8)[0 if text.startswith("lamp") else 1] * 3 + noise[text] for text in texts])
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+    monkeypatch.setattr(featurize, "embed", embed)
+    params = featurize.Params(svm=SvmParams(enabled=False))
+    made = scores(tabled(generations(rows), params).tables, Params(n_permutations=99), np.random.default_rng(0))
+    score = next(score for score in made if score.key == "similarity.difference")
+    assert np.isfinite(score.estimate) and np.isnan([score.p, score.ci_low, score.ci_high]).all()
+    assert score.lacking.startswith("the texts about Black, woman are of other groups of the other axes")
+
+
+def test_refusals_of_other_prompts_are_no_interval_of_a_group() -> None:
+    # Nothing differs by group, and half of the prompts is refused often: White is asked mostly the others.
+    rng = np.random.default_rng(1)
+    tables = []
+    for prompt in range(8):
+        for race, n in (("White", 9 if prompt < 4 else 1), ("Black", 5), ("Asian", 9 if prompt < 4 else 1)):
+            said = [None if rng.random() < (0.05 if prompt < 4 else 0.5) else f"lamp {rng.random()}" for _ in range(n)]
+            tables.append(generations([(race, "man", text) for text in said], f"p{prompt}"))
+    params = Params(n_permutations=99)
+    made = scores(tabled(pd.concat(tables, ignore_index=True)).tables, params, np.random.default_rng(0))
+    found = {score.key: score for score in made}
+    for key in ("refusals.persona: Black", "refusals.difference"):
+        assert found[key].caveat.startswith("No interval: the requests for Black are of other prompts")
+        assert np.isnan([found[key].ci_low, found[key].ci_high]).all() and np.isfinite(found[key].p)
+    alike = found["refusals.persona: Asian"]
+    assert "No interval" not in alike.caveat and np.isfinite(alike.ci_low)

@@ -167,3 +167,32 @@ def unlike_names(axes: Sequence[AxisLabels], values: Collection[str]) -> str:
         f"The names of {', of '.join(found)} differ in the other axes: estimate and interval include what these do, "
         "p does not."
     )
+
+
+def unlike_answers(axes: Sequence[AxisLabels], values: Collection[str], n_answers: NDArray[np.float64]) -> str:
+    """Why p and interval of some of the values mean nothing: what one of their names said weighs otherwise; else "".
+
+    Exchange gives a name and its answers to another group together. Where the names of a group have fewer answers in
+    one stratum of the other axes than in another, and those of the unmarked group do not, the observed difference is
+    also one of these strata, and those of exchanged names are not. ``n_answers``: of each name, shape (names,).
+    """
+    found = []
+    for one in axes:
+        known, stratum = np.unique(one.strata, return_inverse=True)
+        per_name = []
+        for place in range(len(one.values)):
+            own = one.codes == place
+            n = np.bincount(stratum[own], minlength=len(known))
+            with np.errstate(invalid="ignore"):
+                per_name.append(np.bincount(stratum[own], n_answers[own], len(known)) / n)
+        for value, own_mean in zip(one.values[1:], per_name[1:], strict=True):
+            both = np.isfinite(own_mean) & np.isfinite(per_name[0])
+            shares = [side[both] / side[both].sum() for side in (own_mean, per_name[0])]
+            if value in values and np.abs(shares[0] - shares[1]).sum() / 2 > MOST_UNLIKE / 2:
+                found.append(f"{value} and {one.values[0]}")
+    if not found:
+        return ""
+    return (
+        f"in the other axes, the names of {', of '.join(found)} have unlike numbers of answers, so that the estimate "
+        "is also that of these axes"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,13 @@ from markedness.audits.homogeneity.estimators.group_differences import (
     mean_difference,
     value_differences,
 )
-from markedness.audits.homogeneity.estimators.groups import AxisLabels, axis_labels, exchangeable, unlike_names
+from markedness.audits.homogeneity.estimators.groups import (
+    AxisLabels,
+    axis_labels,
+    exchangeable,
+    unlike_answers,
+    unlike_names,
+)
 from markedness.audits.homogeneity.estimators.noncompliance import contrasts, merged, noncompliance_difference
 from markedness.audits.homogeneity.estimators.params import Params
 from markedness.axes import Axes
@@ -78,14 +84,14 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
             score = _marked_score(mean, tested, values, params.confidence_level)
             asked = answers.loc[answers["kind"].eq("expression"), "cluster"].nunique()
             score = replace(score, n_missing=asked - len(counts.names))
-            made.append(_warned(score, unlike_names(tested, {value for one in tested for value in one.values})))
+            made.append(_alike(score, tested, {value for one in tested for value in one.values}, counts))
         elif values:
             why = _UNTESTED.format(groups="any marked group") if apart else _NO_PAIRS
             made.append(not_estimated("pd_difference.marked", why))
         adjusted = inference.benjamini_hochberg([one.null.p for one in values])
         for one, p in zip(values, adjusted, strict=True):
             score = _difference_score(one.group, one, params.confidence_level, len(values))
-            made.append(replace(_warned(score, unlike_names(labels, {one.group})), p_adjusted=float(p)))
+            made.append(_alike(replace(score, p_adjusted=float(p)), labels, {one.group}, counts))
         if sentence := _of_empty_answers(answers, axes, rng):
             made = [_warned(one, sentence) for one in made]
     elif answers["kind"].eq("text").any():
@@ -104,6 +110,18 @@ def _nameless(labels: Sequence[AxisLabels], axes: Axes) -> Iterator[GroupDiffere
         for value in words.marked:
             if (axis, value) not in there:
                 yield GroupDifference(axis, value, words.unmarked, NAN, inference.NO_SPREAD, inference.Null(), 0, 0)
+
+
+def _alike(score: Score, axes: Sequence[AxisLabels], values: Collection[str], counts: PairCounts) -> Score:
+    """The Score as far as the names, and their answers, of the values are of the same other groups."""
+    if score.missing:
+        return score
+    n_answers = np.zeros(len(counts.names))
+    for cue in counts.cues:
+        np.add.at(n_answers, cue.names, np.asarray(cue.matrix.sum(axis=1)).ravel())
+    if why := unlike_answers(axes, values, n_answers):
+        return replace(score, ci_low=NAN, ci_high=NAN, p=NAN, p_adjusted=NAN, lacking=why)
+    return _warned(score, unlike_names(axes, values))
 
 
 def _warned(score: Score, sentence: str) -> Score:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.estimators.units import Units
-from markedness.audits.personas.language.groups import Fixed, Grouping
-from markedness.results import Score, named_contrasts, not_estimated
+from markedness.audits.personas.language.groups import Fixed, Grouping, unlike
+from markedness.results import NAN, Score, named_contrasts, not_estimated
 from markedness.stats.inference import (
     Exchange,
     Floats,
@@ -25,6 +25,8 @@ from markedness.stats.inference import (
 )
 
 _KEY = "refusals.difference"
+MOST_UNLIKE = 0.1
+"""Above this share of requests that are of other prompts or groups, a difference is also one of these."""
 _UNEQUAL = "texts are missing more often for some groups than for others"
 
 
@@ -80,7 +82,7 @@ def refusal_difference(
         n=len(hits), n_missing=int(hits.sum()), unit="requests", positive=_UNEQUAL, worse=1,
         over=named_contrasts((g.name, g.references[0][0]) for g in single),
     )  # fmt: skip
-    made = replace(made, chance=null.mean)
+    made = _alike(replace(made, chance=null.mean), {g.name: grouping.unlike(g, by_prompt=True) for g in single})
     return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
 
 
@@ -179,14 +181,33 @@ def refusals_by_group(corpus: Corpus, rng: np.random.Generator, confidence_level
         labels = np.full(len(units), "", dtype=object)
         for name, fixed in ((group.name, group.fixed), reference):
             labels[grouping.fits(fixed)[units.combination] > 0] = name
-        found.append(of(labels, group.name, reference[0], rest[units.combination]))
+        score = of(labels, group.name, reference[0], rest[units.combination])
+        found.append(_alike(score, {group.name: grouping.unlike(group, by_prompt=True)}))
     whole = [group for group in grouping.groups if len(group.fixed) == len(grouping.axes) > 1]
     inside = {group.name: grouping.fits(group.fixed)[units.combination] > 0 for group in whole}
     of_one = np.any(list(inside.values()), axis=0)  # not where a text lacks the value of an axis
     for group in whole:
         labels = np.select([inside[group.name], of_one], [group.name, "the other groups"], "").astype(object)
-        found.append(of(labels, group.name, "the other groups", None))
+        share = unlike(units.prompt, inside[group.name], of_one & ~inside[group.name])
+        found.append(_alike(of(labels, group.name, "the other groups", None), {group.name: share}))
     return found
+
+
+def _alike(score: Score, shares: Mapping[str, float]) -> Score:
+    """The Score; without an interval where requests of a group are of other prompts or groups than its reference's.
+
+    Labels are exchanged within these, so that p is not theirs, but what is refused by prompt is in the estimate.
+    ``shares``: group -> see `markedness.audits.personas.language.groups.unlike`.
+    """
+    others = [name for name, share in shares.items() if share > MOST_UNLIKE]
+    if score.missing or not others:
+        return score
+    why = (
+        f"No interval: the requests for {', '.join(others)} are of other prompts or other groups of the other axes "
+        "than those they are compared with, and how often these are refused is part of the estimate. It is not of p, "
+        "which finds less for it."
+    )
+    return replace(score.warned(why), ci_low=NAN, ci_high=NAN, detectable=NAN)
 
 
 def _difference(

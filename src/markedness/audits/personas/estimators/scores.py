@@ -157,6 +157,8 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
     ]  # fmt: skip
 
 
+MOST_UNLIKE, NO_TEST = 0.1, 0.2
+"""Above these shares of texts that are of other groups, a difference has a caveat, and has no p."""
 _NO_VECTORS = "no text has a sentence embedding (personas.featurize.embeddings)"
 _NO_PAIRS = "no prompt has two different texts of a marked and two of an unmarked group"
 
@@ -185,6 +187,14 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
             "different texts."
         )
         made = replace(made, caveat=f"{made.caveat} {caveat}".strip())
+    unlike = {one.name: part.grouping.unlike(one) for one in known}
+    if max(unlike.values()) > MOST_UNLIKE:
+        names = ", ".join(name for name, share in unlike.items() if share > MOST_UNLIKE)
+        why = f"the texts about {names} are of other groups of the other axes than those they are compared with"
+        if max(unlike.values()) > NO_TEST:
+            made = replace(made, ci_low=NAN, ci_high=NAN, p=NAN, lacking=why)
+        else:
+            made = made.warned(f"{why[0].upper()}{why[1:]}, and what these do is part of it.")
     why = "no prompt has two different texts of them, or of what they are compared with"
     return made.not_over([one.name for one in corpus.similarity.pairs if one not in known], why)
 

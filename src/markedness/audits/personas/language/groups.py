@@ -104,6 +104,17 @@ class Grouping:
         own = self.axes.index(axis)
         return codes([(row[own],) for row in rows]), codes([row[:own] + row[own + 1 :] for row in rows]), fixed
 
+    def unlike(self, group: Group, by_prompt: bool = False) -> float:
+        """How the texts of a group of one axis differ from its reference's in the other axes, see `unlike`.
+
+        ``by_prompt``: in these and the prompts together.
+        """
+        (axis,) = group.fixed
+        cell = self.split(axis)[1][self.combination]
+        if by_prompt:
+            cell = cell + self.prompt * (int(cell.max(initial=0)) + 1)
+        return unlike(cell, self.mask(group.fixed), self.mask(group.references[0][1]))
+
     def mask(self, fixed: Fixed) -> NDArray[np.bool_]:
         """Which texts have all the fixed values, (n,)."""
         return self.fits(fixed)[self.combination] > 0 if len(self.combination) else np.zeros(0, dtype=bool)
@@ -152,3 +163,10 @@ class Grouping:
         targets = np.array([self.fits(fixed) for _, fixed, _ in pairs]).reshape(shape)
         references = np.array([self.fits(ref) for _, _, ref in pairs]).reshape(shape)
         return Contrasts(targets, references, np.array([place for place, _, _ in pairs], dtype=int))
+
+
+def unlike(classes: NDArray[np.int64], own: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
+    """Half the sum of the differences of two sets of texts in their shares of each class, from 0 to 1."""
+    size = int(classes.max(initial=0)) + 1
+    shares = [np.bincount(classes[side], minlength=size) / max(1, int(side.sum())) for side in (own, other)]
+    return float(np.abs(shares[0] - shares[1]).sum() / 2)
