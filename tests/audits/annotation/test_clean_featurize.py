@@ -75,7 +75,9 @@ def test_answer_with_all_the_probability_is_a_label_without_a_margin_and_one_wit
 
     def answer(prompt: Prompt, rng: np.random.Generator) -> Completion:
         log_probs, reasons, coverage = next(served, usual)
-        return Completion(log_probs=log_probs, reasons=reasons, estimator=TOP_LOGPROBS, coverage=coverage)
+        return Completion(
+            log_probs=log_probs, reasons=reasons, estimator=TOP_LOGPROBS, coverage=coverage, finish_reason="length"
+        )
 
     responses = clean.clean(ask(params, answer), clean.Params()).query("judgment").reset_index(drop=True)
     assert responses["answer"].fillna(-1).to_list()[:3] == [1, -1, 1]

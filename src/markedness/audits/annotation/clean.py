@@ -128,17 +128,16 @@ def _scored(rows: pd.DataFrame, params: Params) -> pd.DataFrame:
     imputed = (given_reason.isin((IMPUTED, MAYBE_IMPUTED)) & ~thin) | nothing_left
     said = wrong.fillna(given_reason.mask(given_reason.isin((SHOWN, IMPUTED, MAYBE_IMPUTED)))).groupby(text).first()
     reason = said.astype(object).where(said.notna(), reason)
-    made = _labelled(
-        rows.drop(columns="reason", errors="ignore"), y[text], reason.where(y < 0)[text].reset_index(drop=True)
-    )
+    rows, missing = rows.drop(columns="reason", errors="ignore"), reason.where(y < 0)[text].reset_index(drop=True)
+    made = _labelled(rows, y[text], missing, scored=True)
     made["margin"] = np.where(np.isfinite(margin), margin, np.nan)[text]
     made["imputed"] = imputed.groupby(text).transform("any").to_numpy(dtype=bool)
     made["judgment"] = ~pd.Series(text).duplicated().to_numpy()
     return made
 
 
-def _labelled(rows: pd.DataFrame, y: np.ndarray, reason: pd.Series) -> pd.DataFrame:
-    """Add answer, status, reason, margin and judgment."""
+def _labelled(rows: pd.DataFrame, y: np.ndarray, reason: pd.Series, scored: bool = False) -> pd.DataFrame:
+    """Add answer, status, reason, margin and judgment. ``scored``: no text was asked, which a limit could cut."""
     known = y >= 0
     status = answerless_status(rows).where(~known, Status.OK.value)
     failed = status.notna().to_numpy() & ~known
@@ -150,7 +149,7 @@ def _labelled(rows: pd.DataFrame, y: np.ndarray, reason: pd.Series) -> pd.DataFr
         texts = rows.loc[open_rows, "text"]
         said = texts.drop_duplicates().dropna()
         declined = texts.isin(set(said[is_refusal(answers(said))]))
-        cut = rows.loc[open_rows, "finish_reason"].eq("length").fillna(False)
+        cut = rows.loc[open_rows, "finish_reason"].eq("length").fillna(False) & (not scored)
         status[open_rows] = np.where(declined, Status.REFUSAL, np.where(cut, Status.TRUNCATED, Status.UNPARSED))
     return rows.assign(
         answer=pd.arrays.IntegerArray(np.where(known, y, 1).astype("int8"), ~known),
