@@ -8,8 +8,8 @@ import pandas as pd
 from markedness.audits.base import EXAMPLE_COLUMNS, Examples, ResultTables
 from markedness.audits.guise.estimators.association import stereotype_strength
 from markedness.audits.guise.estimators.params import Params
-from markedness.audits.guise.estimators.stereotypes import association_tasks, main_rows
-from markedness.records import NOT_SHOWN, SHOWN_IN_PART, FeatureTables
+from markedness.audits.guise.estimators.stereotypes import association_tasks, imputed, main_rows
+from markedness.records import FeatureTables
 
 _TOP = 3
 """Attributes that are named beside a text."""
@@ -19,7 +19,7 @@ def examples(responses: pd.DataFrame, features: FeatureTables, tables: ResultTab
     """One row per matched pair of texts of a marked guise, by what it adds to stereotype strength."""
     scores = main_rows(features["scores"], params)
     scores = scores[scores["kind"].eq("association") & scores["text_set"].ne("overt") & scores["setting"].eq("matched")]
-    scores = scores[~scores["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))]
+    scores = scores[~imputed(scores)]
     if scores.empty:
         return Examples(
             "nothing: there are no matched texts, or no attributes that the server shows after both",

@@ -32,6 +32,9 @@ class Task(Strict):
     """The attributes of a decision that are to the person's detriment."""
     words: dict[str, tuple[str, ...]] | None = None
     """Instead of texts: words for each group, in pairs, for {r}."""
+    sample: int | None = Field(default=None, ge=1)
+    """How many pairs of each set this task uses; all unless given. Of a set of one's own the texts decide which, of as
+    many unmarked texts as there are; where texts are not matched, so many of each guise."""
 
     @field_validator("prompts", "attributes", "detrimental")
     @classmethod
@@ -39,10 +42,6 @@ class Task(Strict):
         if isinstance(named, tuple) and (again := twice([word.strip() for word in named])):
             raise ValueError(f"names '{again}' twice; name it once")
         return named
-
-    sample: int | None = Field(default=None, ge=1)
-    """How many pairs of each set this task uses; all unless given. Of a set of one's own the texts decide which, of as
-    many unmarked texts as there are; where texts are not matched, so many of each guise."""
 
 
 class TaskFile(Strict):

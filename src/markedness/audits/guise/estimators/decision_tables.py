@@ -18,10 +18,9 @@ from markedness.audits.guise.estimators.decisions import (
 )
 from markedness.audits.guise.estimators.differences import decision_score
 from markedness.audits.guise.estimators.params import Params
-from markedness.audits.guise.estimators.stereotypes import main_rows, ratings
+from markedness.audits.guise.estimators.stereotypes import imputed, main_rows, ratings
 from markedness.audits.guise.estimators.tables import Row
 from markedness.audits.guise.estimators.text_sets import text_sets
-from markedness.records import NOT_SHOWN, SHOWN_IN_PART
 from markedness.results import NAN, Score
 
 RULES: tuple[Rule, ...] = ("ratio", "difference")
@@ -46,12 +45,11 @@ def decided(rows: pd.DataFrame, attributes: pd.DataFrame, task: str, rule: Rule)
 
 def not_shown(rows: pd.DataFrame) -> str:
     """Why the words of a decision cannot be compared: a server did not show them after each text; "" where it did."""
-    imputed = rows["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))
-    if not imputed.any():
+    hidden = rows[imputed(rows)]
+    if hidden.empty:
         return ""
-    words = ", ".join(f"'{word}'" for word in sorted(rows.loc[imputed, "attribute"].astype(str).unique()))
-    cells = ["text_set", "prompt_id", "pair"]
-    n, n_all = (len(part[cells].drop_duplicates()) for part in (rows[imputed], rows))
+    words = ", ".join(f"'{word}'" for word in sorted(hidden["attribute"].astype(str).unique()))
+    n, n_all = (len(part[["text_set", "prompt_id", "pair"]].drop_duplicates()) for part in (hidden, rows))
     return (
         f"in {n:,} of {n_all:,} pairs of texts and prompts the probability of {words} is none that the server showed, "
         "or the data do not say that it is; ask for more tokens (top_logprobs), or a model with exact probabilities"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from markedness.audits.guise.estimators.params import Params
-from markedness.audits.guise.estimators.stereotypes import main_rows, marked_groups, scored_or_imputed
+from markedness.audits.guise.estimators.stereotypes import imputed, main_rows, marked_groups, scored_or_imputed
 from markedness.cards import are
 from markedness.records import NOT_SHOWN, SHOWN_IN_PART, TOP_LOGPROBS
 
@@ -52,11 +52,10 @@ def _of_scores(asked: pd.DataFrame) -> Iterator[str]:
 def _of_imputed(asked: pd.DataFrame) -> Iterator[str]:
     """How many attributes a server never showed, or not always."""
     asked = asked[scored_or_imputed(asked)]
-    imputed = asked["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))
-    if not imputed.any():
+    if not imputed(asked).any():
         return
     by = pd.DataFrame({name: asked[name].astype(str) for name in ("group", "task", "attribute")})
-    by = by.assign(never=asked["estimator"].eq(NOT_SHOWN), always=~imputed)
+    by = by.assign(never=asked["estimator"].eq(NOT_SHOWN), always=~imputed(asked))
     words = by.groupby(["group", "task", "attribute"], sort=False).all().reset_index()
     for (group, task), of_task in words.groupby(["group", "task"], sort=False):
         hidden, in_part = int(of_task["never"].sum()), int((~of_task["always"] & ~of_task["never"]).sum())

@@ -199,6 +199,11 @@ def main_rows(rows: pd.DataFrame, params: Params) -> pd.DataFrame:
     return rows[~rows["control"].astype(bool)]
 
 
+def imputed(rows: pd.DataFrame) -> pd.Series[bool]:
+    """Which rows have a value that no server showed."""
+    return rows["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))
+
+
 def scored_or_imputed(rows: pd.DataFrame) -> pd.Series[bool]:
     """Which rows have a value, or none because the tokens that a server shows leave nothing for the word."""
     return rows[["log_prob", "log_prob_reference"]].notna().any(axis=1) | rows["estimator"].eq(NOT_SHOWN)
@@ -228,6 +233,6 @@ def association_tasks(rows: pd.DataFrame, attributes: pd.DataFrame, params: Para
         rated = ratings(attributes, str(task)).reindex(list(sets[0].attributes))
         group, reference = str(part["group"].iloc[0]), str(part["reference"].iloc[0])
         there = part[scored_or_imputed(part)]
-        shown = (~there["estimator"].isin((NOT_SHOWN, SHOWN_IN_PART))).groupby(there["attribute"].astype(str)).mean()
+        shown = (~imputed(there)).groupby(there["attribute"].astype(str)).mean()
         made.append(AssociationTask(str(task), group, reference, sets, rated, params, shown))
     return sorted(made, key=lambda one: {"traits": 0, "overt": 1}.get(one.task, 2))

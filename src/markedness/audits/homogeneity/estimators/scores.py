@@ -78,20 +78,23 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
         counts, labels = found
         apart = comparable(counts, labels)
         tested = exchangeable(apart)
+        n_answers = np.zeros(len(counts.names))
+        for cue in counts.cues:
+            np.add.at(n_answers, cue.names, np.asarray(cue.matrix.sum(axis=1)).ravel())
         mean = mean_difference(counts, tested, rng, TESTED, params.n_permutations)
         values = [*value_differences(counts, labels, rng, params.n_permutations), *_nameless(labels, axes)]
         if mean is not None:
             score = _marked_score(mean, tested, values, params.confidence_level)
             asked = answers.loc[answers["kind"].eq("expression"), "cluster"].nunique()
             score = replace(score, n_missing=asked - len(counts.names))
-            made.append(_alike(score, tested, {value for one in tested for value in one.values}, counts))
+            made.append(_alike(score, tested, {value for one in tested for value in one.values}, n_answers))
         elif values:
             why = _UNTESTED.format(groups="any marked group") if apart else _NO_PAIRS
             made.append(not_estimated("pd_difference.marked", why))
         adjusted = inference.benjamini_hochberg([one.null.p for one in values])
         for one, p in zip(values, adjusted, strict=True):
             score = _difference_score(one.group, one, params.confidence_level, len(values))
-            made.append(_alike(replace(score, p_adjusted=float(p)), labels, {one.group}, counts))
+            made.append(_alike(replace(score, p_adjusted=float(p)), labels, {one.group}, n_answers))
         if sentence := _of_empty_answers(answers, axes, rng):
             made = [_warned(one, sentence) for one in made]
     elif answers["kind"].eq("text").any():
@@ -112,13 +115,10 @@ def _nameless(labels: Sequence[AxisLabels], axes: Axes) -> Iterator[GroupDiffere
                 yield GroupDifference(axis, value, words.unmarked, NAN, inference.NO_SPREAD, inference.Null(), 0, 0)
 
 
-def _alike(score: Score, axes: Sequence[AxisLabels], values: Collection[str], counts: PairCounts) -> Score:
+def _alike(score: Score, axes: Sequence[AxisLabels], values: Collection[str], n_answers: inference.Floats) -> Score:
     """The Score as far as the names, and their answers, of the values are of the same other groups."""
     if score.missing:
         return score
-    n_answers = np.zeros(len(counts.names))
-    for cue in counts.cues:
-        np.add.at(n_answers, cue.names, np.asarray(cue.matrix.sum(axis=1)).ravel())
     if why := unlike_answers(axes, values, n_answers):
         return replace(score, ci_low=NAN, ci_high=NAN, p=NAN, p_adjusted=NAN, lacking=why)
     return _warned(score, unlike_names(axes, values))

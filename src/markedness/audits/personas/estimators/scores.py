@@ -14,7 +14,7 @@ from markedness.audits.personas.estimators.classification import Tested
 from markedness.audits.personas.estimators.corpus import Corpus, corpora
 from markedness.audits.personas.estimators.interaction import Interactions
 from markedness.audits.personas.estimators.params import Params
-from markedness.audits.personas.estimators.refusals import refusal_difference, refusals_by_group
+from markedness.audits.personas.estimators.refusals import MOST_UNLIKE, refusal_difference, refusals_by_group
 from markedness.audits.personas.estimators.units import mean
 from markedness.audits.personas.estimators.word_scores import (
     FAMILY,
@@ -157,8 +157,8 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
     ]  # fmt: skip
 
 
-MOST_UNLIKE, NO_TEST = 0.1, 0.2
-"""Above these shares of texts that are of other groups, a difference has a caveat, and has no p."""
+NO_TEST = 0.2
+"""Above this share of texts that are of other groups a difference has no p; above `MOST_UNLIKE` it has a caveat."""
 _NO_VECTORS = "no text has a sentence embedding (personas.featurize.embeddings)"
 _NO_PAIRS = "no prompt has two different texts of a marked and two of an unmarked group"
 
@@ -182,21 +182,25 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
         over=named_contrasts((one.name, one.references[0][0]) for one in known),
     )  # fmt: skip
     if part.grouping.n_prompts < corpus.grouping.n_prompts:
-        caveat = (
-            f"Of {part.grouping.n_prompts} of {corpus.grouping.n_prompts} prompts: in the others a group has too few "
-            "different texts."
-        )
-        made = replace(made, caveat=f"{made.caveat} {caveat}".strip())
-    unlike = {one.name: part.grouping.unlike(one) for one in known}
-    if max(unlike.values()) > MOST_UNLIKE:
-        names = ", ".join(name for name, share in unlike.items() if share > MOST_UNLIKE)
-        why = f"the texts about {names} are of other groups of the other axes than those they are compared with"
-        if max(unlike.values()) > NO_TEST:
-            made = replace(made, ci_low=NAN, ci_high=NAN, p=NAN, lacking=why)
-        else:
-            made = made.warned(f"{why[0].upper()}{why[1:]}, and what these do is part of it.")
+        of = f"Of {part.grouping.n_prompts} of {corpus.grouping.n_prompts} prompts"
+        made = made.warned(f"{of}: in the others a group has too few different texts.")
+    made = _of_like_groups(made, {one.name: part.grouping.unlike(one) for one in known})
     why = "no prompt has two different texts of them, or of what they are compared with"
     return made.not_over([one.name for one in corpus.similarity.pairs if one not in known], why)
+
+
+def _of_like_groups(made: Score, shares: Mapping[str, float]) -> Score:
+    """With a caveat, or without p and interval, where texts are of other groups of the other axes than their reference.
+
+    ``shares``: marked value -> see `markedness.audits.personas.language.groups.unlike`.
+    """
+    others = [name for name, share in shares.items() if share > MOST_UNLIKE]
+    if not others:
+        return made
+    why = f"the texts about {', '.join(others)} are of other groups of the other axes than those they are compared with"
+    if max(shares.values()) > NO_TEST:
+        return replace(made, ci_low=NAN, ci_high=NAN, p=NAN, lacking=why)
+    return made.warned(f"{why[0].upper()}{why[1:]}, and what these do is part of it.")
 
 
 _READS = {"marked_words": "words", "jsd": "words"}
