@@ -66,7 +66,7 @@ def test_attributes_that_the_server_never_showed_are_in_no_ranking_and_those_it_
     )
     assert any("none has an interval or a p" in note for note in made.notes)
     cruel = made.tables["associations"].query("attribute == 'cruel'")
-    assert cruel["q"].isna().all() and cruel["n"].eq(0).all()
+    assert cruel["q"].isna().all() and cruel["n"].eq(0).all() and cruel["shown"].eq(0).all()
     assert any("The server never showed 32 of the 37 attributes of the task traits" in note for note in made.notes)
     assert not any("in part" in note or "a part" in note for note in made.notes)
     assert made.tables["features"].empty and made.tables["agreement"].empty
@@ -133,6 +133,14 @@ def test_attributes_that_the_server_always_shows_have_an_interval_and_a_p() -> N
 
     first = evaluated(params, planted).tables["stereotypes"].iloc[0]
     assert first["attribute"] == "lazy" and first["p_adjusted"] < 0.01 and first["ci_low"] > 0.1
+
+
+def test_why_strength_is_not_measured_says_whether_the_server_showed_all_attributes() -> None:
+    params = generate.Params(pairs=SMALL.pairs, tasks={"traits": Task(attributes=WORDS)})
+    assert "the probabilities are shares of the words that the server showed" in (
+        evaluated(params, traits).score("strength.covert").lacking
+    )
+    assert "the probabilities are imputed" in evaluated(SMALL, traits).score("strength.covert").lacking
 
 
 def test_decision_of_which_one_word_has_all_the_probability_is_not_measured() -> None:

@@ -73,7 +73,8 @@ def _of_guise(
     for task in tasks:
         if task.task in ITEMS and not task.exact:
             key = f"strength.{ITEMS[task.task]}"
-            yield key, partial(not_estimated, key, "the probabilities are imputed")
+            why = "imputed" if task.imputed else "shares of the words that the server showed"
+            yield key, partial(not_estimated, key, f"the probabilities are {why}")
     decisions = own[own["kind"].eq("decision")]
     for name in decisions["task"].unique():
         answers, key = decided(decisions, attributes, str(name), params.rule), f"decision.{name}"

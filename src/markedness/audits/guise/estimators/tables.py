@@ -14,7 +14,7 @@ from markedness.stats.t_tests import pooled_t
 
 Row = dict[str, str | float | bool]
 COLUMNS = {
-    "associations": "setting prompt attribute q task text_set control group reference n missing tokens",
+    "associations": "setting prompt attribute q task text_set control group reference n missing tokens shown",
     "stereotypes": "task group reference rank attribute log_ratio ci_low ci_high p p_adjusted favorability n_prompts "
     "n_pairs tokens human_rank shown",
     "agreement": "task group reference setting year agreement ci_low ci_high chance p p_adjusted standard_error "

@@ -19,7 +19,11 @@ from markedness.stats.t_tests import one_sample_t, pooled_t
 
 
 def association_rows(task: AssociationTask) -> list[Row]:
-    """One row per text set, prompt and attribute; ``tokens`` of the attribute, by the chain rule if more than one."""
+    """One row per text set, prompt and attribute.
+
+    ``tokens`` of the attribute, by the chain rule if more than one; ``shown`` as in the table stereotypes: the share
+    of the attribute's scores in the whole task, in [0, 1], in which no probability is imputed.
+    """
     rows: list[Row] = []
     tokens = task.tokens
     for one in task.sets:
@@ -33,7 +37,7 @@ def association_rows(task: AssociationTask) -> list[Row]:
                     "setting": one.setting, "prompt": prompt, "attribute": attribute, "q": log_ratio[m, k],
                     "task": task.task, "text_set": one.name, "control": one.control, "group": task.group,
                     "reference": task.reference, "n": n, "missing": one.n_pairs - n,
-                    "tokens": tokens.get(attribute, NAN),
+                    "tokens": tokens.get(attribute, NAN), "shown": task.share_shown(attribute),
                 })  # fmt: skip
     return rows
 
