@@ -18,7 +18,7 @@ from markedness.in_common import left_out
 from markedness.records import FeatureTables, Unsupported
 from markedness.reporting.comparisons import charts
 from markedness.results import Score, named_contrasts
-from markedness.stats.inference import claim, mean_leave_out, spread
+from markedness.stats.inference import claim, mean_leave_out, spread, withdrawn
 
 
 def features(rng: np.random.Generator, shift: float = 0.0, clusters: int = 12, n: int = 20) -> pd.DataFrame:
@@ -140,7 +140,7 @@ def test_differences_on_few_prompts_have_no_interval_and_say_so() -> None:
     rng = np.random.default_rng(7)
     made = comparison({"with": features(rng, 0.4, clusters=2), "without": features(rng, clusters=2)}).differences()
     assert made[["ci_low", "p", "p_adjusted"]].isna().all(axis=None)
-    assert "prompt: fewer than 6" in made["note"][0]
+    assert made["note"][0] == "no interval: it takes 6 clusters in each group, the smallest has 2 of 'prompt'"
 
 
 def test_scores_that_are_sampled_by_other_factors_say_why_their_difference_has_no_interval() -> None:
@@ -152,6 +152,22 @@ def test_scores_that_are_sampled_by_other_factors_say_why_their_difference_has_n
     made = comparison({name: features(rng).assign(factor=name) for name in ("prompt", "text")})
     made.scores = sampled_apart
     assert made.differences()["note"][0] == "no interval: the two are not sampled by the same factors"
+
+
+def test_score_that_is_withdrawn_has_no_difference_from_another_either() -> None:
+    # Its estimate is also one of something else: the difference was tested all the same, and said nothing of it.
+    why = "the names have unlike numbers of answers"
+
+    def one_withdrawn(tables: FeatureTables) -> Sequence[Score]:
+        (first, *others), few = scores(tables), str(tables["answers"]["few"].iloc[0])
+        return [withdrawn(first, why) if few == "yes" else first, *others]
+
+    rng = np.random.default_rng(7)
+    made = comparison({name: features(rng, shift).assign(few=name) for name, shift in (("yes", 0.4), ("no", 0.0))})
+    made.scores = one_withdrawn
+    found = made.differences()
+    assert found[["ci_low", "ci_high", "p", "p_adjusted"]].isna().all(axis=None) and found["difference"].gt(0.2).all()
+    assert found["note"][0] == f"no interval: {why}"
 
 
 def test_differences_of_scripted_controls_are_a_family_of_their_own() -> None:

@@ -161,8 +161,8 @@ class Comparison:
                 rows.append({**row, "note": reason or "not comparable in one of the two"})
                 continue
             made = inference.difference(first, second, self.confidence_level)
-            say = made.caveat if math.isfinite(made.p) else self._why(first, second, made)
-            said = filter(None, (say, unlike.otherwise, unlike.more, scored.left_out))
+            why = "" if math.isfinite(made.p) else self._why(first, second, made)
+            said = filter(None, (why, made.caveat, unlike.otherwise, unlike.more, scored.left_out))
             rows.append(
                 {
                     **row, "difference": made.estimate, "ci_low": made.ci_low, "ci_high": made.ci_high, "p": made.p,
@@ -177,10 +177,10 @@ class Comparison:
         """Why a difference has no test."""
         if first.missing or second.missing:
             return ONE
-        for score in (first, second):
-            if not score.has_interval:
-                return f"too few clusters: {score.method}"
-        return difference.method if difference.method == inference.NO_INTERVAL else ALIKE
+        if difference.method.startswith(inference.NO_INTERVAL):
+            return difference.method
+        bare = next((score for score in (first, second) if not score.has_interval), None)
+        return f"too few clusters: {bare.method}" if bare else ALIKE
 
     def _unlike(
         self, key: str, models: tuple[str, str], scores: tuple[Score, Score], whole: Mapping[str, Mapping[str, Score]]

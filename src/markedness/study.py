@@ -219,7 +219,10 @@ def export(params: Params, folder: Path, say: Report = tell) -> None:
     for (audit, model), why in stale(params, found).items():
         del found[audit, model]
         say(f"export: {audit}: left out: {older(model, why)}")
-    say(f"export: {write(store, list(found.values()), folder)} files in {folder}")
+    made, undrawn = write(store, list(found.values()), folder)
+    for sentence in undrawn:
+        say(f"export: {sentence}")
+    say(f"export: {made} files in {folder}")
 
 
 def track(params: Params, say: Report = tell) -> None:

@@ -23,6 +23,7 @@ from markedness.stats.inference import (
     group_difference_score,
     mean_leave_out,
     spread,
+    withdrawn,
 )
 
 PASSED, FAILED, INCONCLUSIVE = Outcome.PASSED, Outcome.FAILED, Outcome.INCONCLUSIVE
@@ -128,6 +129,17 @@ def test_difference_without_an_interval_is_inconclusive() -> None:
     assert made.outcome is INCONCLUSIVE and math.isnan(made.p)
     nothing = replace(few, estimate=math.nan, lacking="no answers")
     assert "no answers" in one(pair(nothing, few, 5.0)).reason
+
+
+@pytest.mark.parametrize("margin", [5.0, 0.001, None])
+def test_score_that_is_withdrawn_is_inconclusive_whatever_its_estimate_is(margin: float | None) -> None:
+    kept, why = score(names(0.0)), "the names have unlike numbers of answers"
+    for one_withdrawn in (
+        pair(withdrawn(score(names(2.0)), why), kept, margin),
+        pair(kept, withdrawn(score(names(2.0)), why), margin),
+    ):
+        made = one(one_withdrawn)
+        assert made.outcome is INCONCLUSIVE and why in made.reason and math.isnan(made.p)
 
 
 # ---- no new finding

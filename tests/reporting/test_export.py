@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -34,10 +35,24 @@ def test_markdown_keeps_one_row_a_line() -> None:
 
 def test_export_writes_each_table_twice_and_each_figure_as_pdf(pages: Pages, tmp_path: Path) -> None:
     result = pages.results["personas", "tiny"]
-    made = export(pages.store, [result], tmp_path / "paper")
+    made, undrawn = export(pages.store, [result], tmp_path / "paper")
+    names = {path.name for path in (tmp_path / "paper" / "personas" / "tiny").iterdir()}
+    assert names == {"marked_words.tex", "marked_words.md", "share.tex", "share.md", "share.pdf", "share.svg"}
+    assert made == len(names) and not undrawn
+
+
+def test_figure_that_cannot_be_drawn_is_a_sentence_and_the_others_are_written(pages: Pages, tmp_path: Path) -> None:
+    # The converter cuts labels by halves of such a sign.
+    label = "Middle-Eastern or North African \N{PERSON WITH HEADSCARF} nonbinary person"
+    bars = {"mark": "bar", "data": {"values": [{"a": label}]}, "encoding": {"y": {"field": "a", "type": "nominal"}}}
+    result = pages.results["personas", "tiny"]
+    schema = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json"}
+    (result.folder / "figures" / "cut.json").write_text(json.dumps(schema | bars), encoding="utf-8")
+    made, undrawn = export(pages.store, [result], tmp_path / "paper")
     names = {path.name for path in (tmp_path / "paper" / "personas" / "tiny").iterdir()}
     assert names == {"marked_words.tex", "marked_words.md", "share.tex", "share.md", "share.pdf", "share.svg"}
     assert made == len(names)
+    assert len(undrawn) == 1 and undrawn[0].startswith("personas/tiny: the figure 'cut' could not be drawn (")
 
 
 def test_export_labels_the_tables_of_two_models_apart(pages: Pages, tmp_path: Path) -> None:

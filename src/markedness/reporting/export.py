@@ -22,8 +22,13 @@ _LATEX = {
 }  # fmt: skip
 
 
-def export(store: Store, results: list[Result], folder: Path) -> int:
-    """Write every table as .tex and .md and every figure as .pdf and .svg; return how many files.
+def export(store: Store, results: list[Result], folder: Path) -> tuple[int, list[str]]:
+    """Write every table as .tex and .md and every figure as .pdf and .svg.
+
+    Returns
+    -------
+    int, list of str
+        How many files, and a sentence for each figure that could not be drawn.
 
     Raises
     ------
@@ -32,7 +37,7 @@ def export(store: Store, results: list[Result], folder: Path) -> int:
     """
     if not results:
         raise AuditError("nothing to export: no audit of this study has results of now; run 'dvc repro' first")
-    made = 0
+    made, undrawn = 0, list[str]()
     for result in results:
         place = folder / result.audit / result.model
         for stem in result.tables:
@@ -42,10 +47,19 @@ def export(store: Store, results: list[Result], folder: Path) -> int:
             store.write_bytes(place / f"{stem}.md", markdown(table).encode())
             made += 2
         for stem, specification in result.figures.items():
-            store.write_bytes(place / f"{stem}.pdf", pdf(specification))
-            store.write_bytes(place / f"{stem}.svg", svg(specification).encode())
+            try:
+                drawn = {".pdf": pdf(specification), ".svg": svg(specification).encode()}
+            except ValueError as error:
+                why = " ".join(str(error).split("\n")[:2])
+                undrawn.append(
+                    f"{result.audit}/{result.model}: the figure '{stem}' could not be drawn ({why:.150}); the report "
+                    "shows it. A label with an emoji that is cut in its middle cannot be."
+                )
+                continue
+            for suffix, content in drawn.items():
+                store.write_bytes(place / f"{stem}{suffix}", content)
             made += 2
-    return made
+    return made, undrawn
 
 
 def latex(table: pd.DataFrame, title: str, label: str) -> str:

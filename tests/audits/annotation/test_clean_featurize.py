@@ -7,6 +7,7 @@ import pytest
 from tests.cells import number, row
 
 from markedness.audits.annotation import clean, evaluate, featurize, generate
+from markedness.audits.annotation.design.pairs import MatchError
 from markedness.records import ABSENT, IMPUTED, SHOWN, TOP_LOGPROBS, Completion, Prompt
 
 from .conftest import DIALECT, STIMULI, TWO_TASKS, ask, stored, tabled, units
@@ -181,8 +182,23 @@ def test_dialect_texts_gather_over_iterations() -> None:
     assert table[["n", "yes", "n_reference", "yes_reference"]].iloc[0].to_list() == [3, 2, 2, 1]
 
 
+def test_pairs_of_names_of_two_genders_are_left_out_unless_there_are_no_others() -> None:
+    # The model favors women, marked names are mostly men: 58 % of 60 worlds without an effect of group had p < .05.
+    pairs = ["1", "1", "2", "2", "3", "3"]
+    genders = ["male", "female", "male", " Male", "female", ""]
+    rows = stored(group=["Black", "White"] * 3, pair=pairs, gender=genders, y=list("011010"))
+    made = tabled(rows)
+    assert made["pairs"]["pair"].to_list() == ["2", "3"] and "other_gender" not in made["pairs"]
+    kept = stored(group=["Black", "White"] * 2, pair=pairs[:4], gender=["male", "female"] * 2, y=list("0110"))
+    assert units(kept)["other_gender"].to_list() == [1, 1]
+    score = evaluate.evaluate(tabled(kept), evaluate.Params(), np.random.default_rng(0)).score("missing.difference")
+    assert "Each name of Black stands beside a name of another gender" in score.caveat
+    notes = featurize.featurize(clean.clean(rows, clean.Params()), featurize.Params(), STIMULI).notes
+    assert any(note.startswith("1 pair of names and tasks is left out of 3: the gender") for note in notes)
+
+
 def test_judgments_that_nothing_matches_are_refused() -> None:
-    with pytest.raises(featurize.MatchError, match="2 judgments have neither pair nor vignette"):
+    with pytest.raises(MatchError, match="2 judgments have neither pair nor vignette"):
         units(stored(group=["Black", "White"], pair=["", None], y=["1", "0"]))
 
 
@@ -194,5 +210,5 @@ def test_judgments_without_a_group_are_left_out_and_counted() -> None:
     made = evaluate.evaluate(tables, evaluate.Params(), np.random.default_rng(0))
     assert made.notes[-1] == "Stored judgments without a group are left out: 1."
     assert set(made.tables["gaps"]["group"]) == {"Black"}
-    with pytest.raises(featurize.MatchError, match="no judgment has a group"):
+    with pytest.raises(MatchError, match="no judgment has a group"):
         units(stored(group=["", ""], pair=["1", "1"], y=["1", "0"]))

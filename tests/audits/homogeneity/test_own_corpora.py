@@ -222,6 +222,23 @@ def test_difference_is_not_tested_where_names_of_one_crossed_group_have_few_answ
     assert made.score("pd_difference.Asian").lacking == "" and np.isfinite(made.score("pd_difference.Asian").p)
 
 
+def test_noncompliance_is_not_tested_where_names_of_one_crossed_group_have_few_answers() -> None:
+    # Answers about women comply less: with few answers about Black women Black seems to comply more. 20 % of 100 worlds
+    # without an effect of race had p < .05.
+    rng = np.random.default_rng(5)
+    rows = []
+    for race in ("White", "Black", "Asian"):
+        for gender, chance in (("man", 0.05), ("woman", 0.3)):
+            of_one = answers(rng, race, ("a", "b"), n=2 if (race, gender) == ("Black", "woman") else 6, gender=gender)
+            rows += [(*row, "Sorry, no" if rng.random() < chance else word) for *row, word in of_one]
+    made = evaluated_corpus(rows)
+    score = made.score("noncompliance.difference")
+    assert np.isfinite(score.estimate) and np.isnan([score.p, score.ci_low, score.ci_high]).all()
+    assert "the names of Black and White" in score.lacking and "unlike numbers of answers" in score.lacking
+    table = made.tables["noncompliance"].set_index("group")
+    assert table["p"].isna()["Black"] and table["p"].notna()["Asian"]
+
+
 def test_difference_warns_of_empty_answers_of_one_group() -> None:
     rng = np.random.default_rng(3)
     table = frame(answers(rng, "White", ("a", "b")) + answers(rng, "Black", ("a", "b")))

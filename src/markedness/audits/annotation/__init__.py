@@ -42,6 +42,7 @@ SPEC = AuditSpec(
             "position_reference",
             "together",
             "one_sided",
+            "other_gender",
             "answer_order",
             "n_texts",
             "n_reference",

@@ -8,11 +8,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from markedness.audits.annotation.design.pairs import (
+    Codes,
+    MatchError,
+    codes,
+    first_rows,
+    genders,
+    of_one_gender,
+    pair_codes,
+)
 from markedness.cards import are, count
 from markedness.in_common import linked, told_links
-from markedness.records import AuditError, Features, Status, Stimuli, Strict
+from markedness.records import Features, Status, Stimuli, Strict
 
-Codes = NDArray[np.int64]
 REASONS = {
     "refusal": (Status.REFUSAL,),
     "unparsed": (Status.UNPARSED,),
@@ -35,10 +43,6 @@ class Params(Strict):
 
     duplicates: bool = True
     """Count every judgment of a text that was judged several times (a retry in stored data); false: one of them."""
-
-
-class MatchError(AuditError):
-    """Judgments that cannot be matched."""
 
 
 def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Features:
@@ -68,6 +72,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         reason the missing judgments of either side (``refusal``, ``refusal_reference``, ...); where several texts were
         one request, ``position`` and ``position_reference`` (mean place in it, from 1) and ``together`` (1: both texts
         in one); where requests held several texts of one side only, ``one_sided`` (1: those of both texts did);
+        where all names of a group stand beside one of another gender, ``other_gender`` (1: this pair's do);
         ``ungrouped``: stored judgments without a group, which are left out, of the whole table.
 
     Raises
@@ -76,13 +81,13 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         When a column is missing, no judgment has a group, or one has nothing to match it by.
     """
     rows, ungrouped = _counted(responses, params)
-    pair, n_pairs = _pairs(rows)
-    group, groups = _codes(rows, "group")
+    pair, n_pairs = pair_codes(rows)
+    group, groups = codes(rows, "group")
     unmarked = rows["group"].astype(object).to_numpy() == rows["reference"].astype(object).to_numpy()
     unit, units = pd.factorize(pair[~unmarked] * len(groups) + group[~unmarked])
     of_unit = units // len(groups)
-    first = _first(unit, len(units), np.flatnonzero(~unmarked))
-    first_reference = _first(pair[unmarked], n_pairs, np.flatnonzero(unmarked))[of_unit]
+    first = first_rows(unit, len(units), np.flatnonzero(~unmarked))
+    first_reference = first_rows(pair[unmarked], n_pairs, np.flatnonzero(unmarked))[of_unit]
 
     made = rows[[name for name in (*_ABOUT, "name") if name in rows]].iloc[first].reset_index(drop=True)
     if "name" in rows:
@@ -90,7 +95,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         made["reference_name"] = other.where(first_reference >= 0)
     if "reference_name" in rows:  # a corpus may name it beside the marked name
         stored = rows["reference_name"].iloc[first].reset_index(drop=True)
-        known = pd.Series(_codes(rows, "reference_name")[0][first] >= 0)
+        known = pd.Series(codes(rows, "reference_name")[0][first] >= 0)
         made["reference_name"] = stored.astype(object).where(known, made.get("reference_name"))
     joined, blank = 0, 0
     if "vignette" in rows:
@@ -115,13 +120,21 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         made[name] = made[name].where(made["paradigm"].astype(object) == "names")
     made["delta"] = _ratio(made["yes"], made["n"]) - _ratio(made["yes_reference"], made["n_reference"])
     made["ungrouped"] = np.int32(ungrouped)
+    made, of_genders = of_one_gender(made, *(genders(rows, place) for place in (first, first_reference)))
     dialect = rows["paradigm"].astype(object).eq("dialect").to_numpy(dtype=bool)
     unpaired = {
         "unmarked": ~np.isin(pair[unmarked], pair[~unmarked]),
         "marked": ~np.isin(pair[~unmarked & dialect], pair[unmarked]),  # of names the evaluation counts pairs
     }
     of_vignettes = (*told_links(joined, "vignettes", "the marked texts"), *_without_vignette(blank))
-    notes = (*_unread(responses), *_not_shown(rows), *_judged_again(rows), *_alone(unpaired), *of_vignettes)
+    notes = (
+        *_unread(responses),
+        *_not_shown(rows),
+        *_judged_again(rows),
+        *_alone(unpaired),
+        *of_vignettes,
+        *of_genders,
+    )
     return Features({"pairs": made}, notes=notes)
 
 
@@ -201,7 +214,7 @@ def _counted(responses: pd.DataFrame, params: Params) -> tuple[pd.DataFrame, int
     counted = responses["judgment"].to_numpy(dtype=bool) if "judgment" in responses else np.ones(len(responses), bool)
     if not params.duplicates:
         counted = counted & ~responses["duplicate"].to_numpy(dtype=bool)
-    grouped = _codes(responses, "group")[0] >= 0
+    grouped = codes(responses, "group")[0] >= 0
     if not (counted & grouped).any():
         raise MatchError(
             "annotation.featurize: no judgment has a group; for stored judgments name the column of the group or the "
@@ -255,8 +268,8 @@ def _same_request(prompt_id: pd.Series, first: Codes, reference: Codes) -> NDArr
 
 def _one_sided(rows: pd.DataFrame, unmarked: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Rows of requests, known by task and prompt_id, that held several texts, all marked or all unmarked."""
-    prompt, _ = _codes(rows, "prompt_id")
-    task, tasks = _codes(rows, "task")
+    prompt, _ = codes(rows, "prompt_id")
+    task, tasks = codes(rows, "task")
     request, known = pd.factorize(prompt * (len(tasks) + 1) + task)
     if len(known) == len(rows):
         return np.zeros(len(rows), dtype=bool)
@@ -265,62 +278,11 @@ def _one_sided(rows: pd.DataFrame, unmarked: NDArray[np.bool_]) -> NDArray[np.bo
     here = np.flatnonzero(alone)
     text = np.zeros(len(here), dtype=np.int64)
     for name in ("pair", "vignette", "group", "name"):
-        code, values = _codes(rows, name)
+        code, values = codes(rows, name)
         text = pd.factorize(text * (len(values) + 1) + code[here] + 1)[0].astype(np.int64)
     texts = np.unique(np.column_stack([request[here], text]), axis=0)[:, 0]
     alone[here] = np.bincount(texts, minlength=len(known))[request[here]] > 1
     return np.asarray(alone)
-
-
-def _pairs(rows: pd.DataFrame) -> tuple[Codes, int]:
-    """Code of paradigm, task and pair of each row, and how many there are."""
-    names = (rows["paradigm"].astype(object) == "names").to_numpy(dtype=bool)
-    pair, _ = _codes(rows, "pair")
-    vignette, _ = _codes(rows, "vignette")
-    alone = (pair < 0) & (vignette < 0)
-    if alone.any():
-        raise MatchError(
-            f"annotation.featurize: {int(alone.sum())} judgments have neither pair nor vignette, so that nothing "
-            "matches them; give one of the two columns"
-        )
-    by_vignette = pair < 0
-    code = np.zeros(len(rows), dtype=np.int64)
-    parts = (
-        _codes(rows, "paradigm")[0],
-        _codes(rows, "task")[0],
-        np.where(names, _codes(rows, "iteration")[0], -1),
-        pair,
-        np.where(by_vignette, vignette, -1),
-        np.where(by_vignette & names, _codes(rows, "gender")[0], -1),
-    )
-    for part in parts:
-        size = int(part.max()) + 2
-        if size > 1 and len(code) and int(code.max()) > np.iinfo(np.int64).max // size // 2:
-            code = pd.factorize(code)[0].astype(np.int64)
-        code = code * size + (part + 1)
-    code, labels = pd.factorize(code)
-    return code.astype(np.int64), len(labels)
-
-
-def _codes(rows: pd.DataFrame, name: str) -> tuple[Codes, pd.Index]:
-    """Code of each value of a column; -1 where it is missing, empty, or there is no such column."""
-    if name not in rows:
-        return np.full(len(rows), -1, dtype=np.int64), pd.Index([])
-    column = rows[name]
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        found, values = column.cat.codes.to_numpy(), column.cat.categories
-    else:
-        found, values = pd.factorize(column)
-    codes = np.asarray(found, dtype=np.int64)
-    empty = np.flatnonzero(np.asarray(values, dtype=object) == "")
-    return np.where(np.isin(codes, empty), -1, codes) if len(empty) else codes, values
-
-
-def _first(code: Codes, size: int, rows: Codes) -> Codes:
-    """First row of each code; -1 where there is none."""
-    first = np.full(size, -1, dtype=np.int64)
-    first[code[::-1]] = rows[::-1]
-    return first
 
 
 def _ratio(sums: ArrayLike, n: ArrayLike) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from markedness.stats.inference.alike import alike_variance, within_clusters
 from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut, crossing
-from markedness.stats.inference.claims import NO_INTERVAL, claim, difference, holds_for
+from markedness.stats.inference.claims import NO_INTERVAL, claim, difference, holds_for, withdrawn
 from markedness.stats.inference.contrasts import (
     Contrast,
     contrast_score,
@@ -115,5 +115,6 @@ __all__ = [
     "spread",
     "studentised",
     "t_intervals",
+    "withdrawn",
     "within_clusters",
 ]

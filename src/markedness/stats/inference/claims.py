@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -13,8 +14,8 @@ from markedness.stats.inference.permutation import Null
 from markedness.stats.inference.power import ALPHA
 from markedness.stats.inference.spreads import CROSSED, MIN_CLUSTERS, NO_SPREAD, TIE, Spread
 
-NO_INTERVAL = "no interval: the two are not sampled by the same factors"
-"""The method of a difference that has none."""
+NO_INTERVAL = "no interval: "
+"""What the method of a difference that has none begins with."""
 
 
 def claim(
@@ -85,6 +86,17 @@ def holds_for(few: str) -> str:
     return f"Fewer than {MIN_CLUSTERS} of {few} in a group: it holds for these alone."
 
 
+def withdrawn(score: Score, why: str = "") -> Score:
+    """The Score without interval and error, so that no difference from it has them; with ``why`` without a p, too.
+
+    Of an estimate that is also one of something else, which the resampling does not know of.
+    """
+    bare = replace(
+        score, ci_low=NAN, ci_high=NAN, standard_error=NAN, df=NAN, detectable=NAN, clusters={}, influences={}
+    )
+    return replace(bare, p=NAN, p_adjusted=NAN, lacking=why) if why else bare
+
+
 def difference(first: Score, second: Score, confidence_level: float = 0.95) -> Score:
     """First minus second, studentised: clusters that both were asked are paired, others stand for themselves.
 
@@ -95,7 +107,10 @@ def difference(first: Score, second: Score, confidence_level: float = 0.95) -> S
     estimate = first.estimate - second.estimate
     caveat = " ".join(dict.fromkeys(filter(None, (first.caveat, second.caveat))))
     if not first.influences or set(first.influences) != set(second.influences):
-        return Score(first.key, estimate, method=NO_INTERVAL, caveat=caveat)
+        bare = [score for score in (first, second) if not score.influences]
+        apart = "the two are not sampled by the same factors"
+        why = next((score.lacking for score in bare if score.lacking), "one of the two has none" if bare else apart)
+        return Score(first.key, estimate, method=f"{NO_INTERVAL}{why}", caveat=caveat)
     best, df, clusters, multiway = 0.0, NAN, {}, 0.0
     for name in [name for name in first.influences if name != CROSSED]:
         a, b = first.influences[name], second.influences[name]

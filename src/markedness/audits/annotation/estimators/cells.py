@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from markedness.audits.annotation.estimators.sides import REQUESTS, iterations, one_sided
+from markedness.audits.annotation.estimators.sides import REQUESTS, iterations, of_other_gender, one_sided
 from markedness.in_common import linked
 from markedness.results import named_contrasts
 from markedness.stats.inference import MIN_CLUSTERS, Floats, effective
@@ -65,8 +65,8 @@ class Matched:
     groups: Labels
     missing_column: str = ""
     """A column of clusters that the data lack."""
-    requests: str = ""
-    """What a reader must see of its requests."""
+    warning: str = ""
+    """What a reader must see of its requests and names."""
 
     @property
     def delta(self) -> Floats:
@@ -173,7 +173,7 @@ class Matched:
         factors = {name: labels[kept] for name, labels in self.factors.items()}
         table = self.cells[cells].reset_index(drop=True)
         own = self.differences[np.ix_(np.arange(len(self.differences)), np.flatnonzero(kept), np.flatnonzero(cells))]
-        return Matched(table, own, factors, self.groups[kept], self.missing_column, self.requests)
+        return Matched(table, own, factors, self.groups[kept], self.missing_column, self.warning)
 
     def _labels(self, name: str, place: int) -> Labels:
         """The clusters of a factor; of a paradigm that lacks it, of its own factor at that place, or its last."""
@@ -199,7 +199,7 @@ class Matched:
             factors,
             np.concatenate([part.groups for part in parts]),
             missing,
-            next((part.requests for part in parts if part.requests), ""),
+            next((part.warning for part in parts if part.warning), ""),
         )
 
 
@@ -226,8 +226,8 @@ def matched(pairs: pd.DataFrame) -> Matched:
         known = {"pair": np.arange(len(pairs)).astype(str).astype(object)}
     groups = pairs["group"].to_numpy(dtype=object)[first]
     labels = {name: labels[first] for name, labels in known.items()}
-    warning = REQUESTS if one_sided(pairs) and "iteration" not in known else ""
-    return Matched(table, made, labels, groups, missing_column, warning)
+    warnings = [REQUESTS] if one_sided(pairs) and "iteration" not in known else []
+    return Matched(table, made, labels, groups, missing_column, " ".join([*warnings, *of_other_gender(pairs)]))
 
 
 def factors(pairs: pd.DataFrame, dialect: bool) -> tuple[dict[str, Labels], str]:

@@ -60,7 +60,7 @@ class Asked:
         )  # fmt: skip
         if not missing:
             made = made.not_over(of.unanswered, "no pair of theirs has both answers")
-        made = made.warned(of.requests) if of.requests else made
+        made = made.warned(of.warning) if of.warning else made
         if found.detectable is None or of.missing_column:
             return made
         return replace(made, detectable=found.detectable)

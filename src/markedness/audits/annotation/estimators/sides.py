@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +30,16 @@ REQUESTS = (
 def one_sided(pairs: pd.DataFrame) -> bool:
     """Whether the requests held several texts each, of marked or of unmarked names (dialects) alone."""
     return "one_sided" in pairs and bool(pairs["one_sided"].mean() >= ONE_SIDED)
+
+
+def of_other_gender(pairs: pd.DataFrame) -> Iterator[str]:
+    """What a reader must see where the two names of the pairs of a group are never of one gender."""
+    if "other_gender" in pairs and pairs["other_gender"].any():
+        groups = sorted(pairs.loc[pairs["other_gender"].eq(1), "group"].astype(str).unique())
+        yield (
+            f"Each name of {', '.join(groups)} stands beside a name of another gender: a difference is one of gender, "
+            "too."
+        )
 
 
 def iterations(pairs: pd.DataFrame) -> NDArray[np.object_] | None:

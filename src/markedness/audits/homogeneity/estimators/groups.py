@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from markedness.audits.homogeneity.estimators.differentiation import Replicates
 from markedness.axes import Axes, as_written, group_name
-from markedness.stats.inference import Codes, crossing
+from markedness.results import Score
+from markedness.stats.inference import Codes, Floats, crossing, withdrawn
 
 MOST_UNLIKE = 0.2
 """Share of names that would have to have another value on the other axes, above which a sentence says so."""
@@ -196,3 +197,13 @@ def unlike_answers(axes: Sequence[AxisLabels], values: Collection[str], n_answer
         f"in the other axes, the names of {', of '.join(found)} have unlike numbers of answers, so that the estimate "
         "is also that of these axes"
     )
+
+
+def of_like_names(score: Score, axes: Sequence[AxisLabels], values: Collection[str], n_answers: Floats) -> Score:
+    """The Score as far as the names, and their answers, of the values are of the same other groups."""
+    if score.missing:
+        return score
+    if why := unlike_answers(axes, values, n_answers):
+        return withdrawn(score, why)
+    sentence = unlike_names(axes, values)
+    return score.warned(sentence) if sentence else score

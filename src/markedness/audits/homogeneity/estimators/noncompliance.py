@@ -8,7 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from markedness.audits.homogeneity.estimators.groups import strata_of, units_of
+from markedness.audits.homogeneity.estimators.groups import (
+    axis_labels,
+    of_like_names,
+    strata_of,
+    units_of,
+    unlike_answers,
+)
 from markedness.axes import Axes
 from markedness.records import Status
 from markedness.results import NAN, Score
@@ -47,8 +53,11 @@ def noncompliance_difference(
         positive="answers about the marked groups fail or do not comply with the prompt more often",
         negative="answers about the marked groups fail or do not comply with the prompt less often",
     )  # fmt: skip
+    total = (names["answered"] + names["failed"]).to_numpy(float)
     why = "asked about other cues than what they are compared with, or about the same ones by two names at most"
-    return replace(made, detectable=NAN).not_over(left, why)
+    labels = axis_labels(names, axes)
+    made = of_like_names(replace(made, detectable=NAN), labels, {one for axis in labels for one in axis.values}, total)
+    return made.not_over(left, why)
 
 
 def contrasts(names: pd.DataFrame, axes: Axes) -> list[inference.Contrast]:
@@ -88,10 +97,12 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
     DataFrame
         `COLUMNS`: n (answers received), noncompliant, share in [0, 1] (NaN without answers) with its interval (NaN with
         fewer than six names), empty (answers without a letter or digit), missing (no answer), p (of a marked value
-        against the unmarked one, at equal cues; NaN for that), p_adjusted (Benjamini-Hochberg over all marked values of
+        against the unmarked one, at equal cues; NaN for that, and where names have unlike numbers of answers in the
+        other axes, see `unlike_answers`), p_adjusted (Benjamini-Hochberg over all marked values of
         all axes).
     """
     names = _names(answers, axes)
+    labels = axis_labels(names, axes)
     at_cues = _AtEqualCues(answers, axes, names, ["bad"], ["answered"])
     rows = []
     for axis, words in axes.items():
@@ -101,7 +112,7 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
             answered, bad, empty, unanswered, _ = (int(own[name].sum()) for name in COUNTED)
             share = bad / answered if answered else float("nan")
             p = float("nan")
-            if value != words.unmarked:
+            if value != words.unmarked and not unlike_answers(labels, {value}, names["answered"].to_numpy(float)):
                 hits, asked, _ = at_cues.of(axis, words.unmarked, [value])
                 (hits,), (asked,) = (merged([one], names, {axis: words}) for one in (hits, asked))
                 p = inference.group_difference_score(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +22,7 @@ from markedness.audits.homogeneity.estimators.groups import (
     AxisLabels,
     axis_labels,
     exchangeable,
-    unlike_answers,
-    unlike_names,
+    of_like_names,
 )
 from markedness.audits.homogeneity.estimators.noncompliance import contrasts, merged, noncompliance_difference
 from markedness.audits.homogeneity.estimators.params import Params
@@ -87,22 +86,20 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
             score = _marked_score(mean, tested, values, params.confidence_level)
             asked = answers.loc[answers["kind"].eq("expression"), "cluster"].nunique()
             score = replace(score, n_missing=asked - len(counts.names))
-            made.append(_alike(score, tested, {value for one in tested for value in one.values}, n_answers))
+            made.append(of_like_names(score, tested, {value for one in tested for value in one.values}, n_answers))
         elif values:
             why = _UNTESTED.format(groups="any marked group") if apart else _NO_PAIRS
             made.append(not_estimated("pd_difference.marked", why))
         adjusted = inference.benjamini_hochberg([one.null.p for one in values])
         for one, p in zip(values, adjusted, strict=True):
             score = _difference_score(one.group, one, params.confidence_level, len(values))
-            made.append(_alike(replace(score, p_adjusted=float(p)), labels, {one.group}, n_answers))
+            made.append(of_like_names(replace(score, p_adjusted=float(p)), labels, {one.group}, n_answers))
         if sentence := _of_empty_answers(answers, axes, rng):
             made = [_warned(one, sentence) for one in made]
     elif answers["kind"].eq("text").any():
         why = "the answers are longer texts, which are compared by sentence embeddings (similarity_difference)"
         made.append(not_estimated("pd_difference.marked", why))
-    missing = noncompliance_difference(answers, axes, rng, TESTED, params.confidence_level)
-    every = axis_labels(answers.drop_duplicates("cluster").set_index("cluster"), axes)
-    made.append(_warned(missing, unlike_names(every, {value for one in every for value in one.values})))
+    made.append(noncompliance_difference(answers, axes, rng, TESTED, params.confidence_level))
     return inference.adjusted(made, SPEC.headline)
 
 
@@ -113,15 +110,6 @@ def _nameless(labels: Sequence[AxisLabels], axes: Axes) -> Iterator[GroupDiffere
         for value in words.marked:
             if (axis, value) not in there:
                 yield GroupDifference(axis, value, words.unmarked, NAN, inference.NO_SPREAD, inference.Null(), 0, 0)
-
-
-def _alike(score: Score, axes: Sequence[AxisLabels], values: Collection[str], n_answers: inference.Floats) -> Score:
-    """The Score as far as the names, and their answers, of the values are of the same other groups."""
-    if score.missing:
-        return score
-    if why := unlike_answers(axes, values, n_answers):
-        return replace(score, ci_low=NAN, ci_high=NAN, p=NAN, p_adjusted=NAN, lacking=why)
-    return _warned(score, unlike_names(axes, values))
 
 
 def _warned(score: Score, sentence: str) -> Score:

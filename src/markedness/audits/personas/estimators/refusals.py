@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.estimators.units import Units
 from markedness.audits.personas.language.groups import Fixed, Grouping, unlike
-from markedness.results import NAN, Score, named_contrasts, not_estimated
+from markedness.results import Score, named_contrasts, not_estimated
 from markedness.stats.inference import (
     Exchange,
     Floats,
@@ -22,6 +22,7 @@ from markedness.stats.inference import (
     group_difference_score,
     null_detectable,
     studentised,
+    withdrawn,
 )
 
 _KEY = "refusals.difference"
@@ -82,7 +83,8 @@ def refusal_difference(
         n=len(hits), n_missing=int(hits.sum()), unit="requests", positive=_UNEQUAL, worse=1,
         over=named_contrasts((g.name, g.references[0][0]) for g in single),
     )  # fmt: skip
-    made = _alike(replace(made, chance=null.mean), {g.name: grouping.unlike(g, by_prompt=True) for g in single})
+    unlike_by = {group.name: grouping.unlike(group, by_prompt=True) for group in single}
+    made = _alike(replace(made, chance=null.mean), unlike_by, units.copies)
     return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
 
 
@@ -182,32 +184,34 @@ def refusals_by_group(corpus: Corpus, rng: np.random.Generator, confidence_level
         for name, fixed in ((group.name, group.fixed), reference):
             labels[grouping.fits(fixed)[units.combination] > 0] = name
         score = of(labels, group.name, reference[0], rest[units.combination])
-        found.append(_alike(score, {group.name: grouping.unlike(group, by_prompt=True)}))
+        found.append(_alike(score, {group.name: grouping.unlike(group, by_prompt=True)}, units.copies))
     whole = [group for group in grouping.groups if len(group.fixed) == len(grouping.axes) > 1]
     inside = {group.name: grouping.fits(group.fixed)[units.combination] > 0 for group in whole}
     of_one = np.any(list(inside.values()), axis=0)  # not where a text lacks the value of an axis
     for group in whole:
         labels = np.select([inside[group.name], of_one], [group.name, "the other groups"], "").astype(object)
         share = unlike(units.prompt, inside[group.name], of_one & ~inside[group.name])
-        found.append(_alike(of(labels, group.name, "the other groups", None), {group.name: share}))
+        found.append(_alike(of(labels, group.name, "the other groups", None), {group.name: share}, units.copies))
     return found
 
 
-def _alike(score: Score, shares: Mapping[str, float]) -> Score:
+def _alike(score: Score, shares: Mapping[str, float], copies: Floats) -> Score:
     """The Score; without an interval where requests of a group are of other prompts or groups than its reference's.
 
-    Labels are exchanged within these, so that p is not theirs, but what is refused by prompt is in the estimate.
+    Labels are exchanged within these, so that p is not theirs, but what is refused by prompt is in the estimate. Where
+    clusters hold unequal numbers of requests (``copies``) they take these with them, and there is no p.
     ``shares``: group -> see `markedness.audits.personas.language.groups.unlike`.
     """
     others = [name for name, share in shares.items() if share > MOST_UNLIKE]
     if score.missing or not others:
         return score
     why = (
-        f"No interval: the requests for {', '.join(others)} are of other prompts or other groups of the other axes "
-        "than those they are compared with, and how often these are refused is part of the estimate. It is not of p, "
-        "which finds less for it."
+        f"the requests for {', '.join(others)} are of other prompts or other groups of the other axes than those they "
+        "are compared with, and how often these are refused is part of the estimate"
     )
-    return replace(score.warned(why), ci_low=NAN, ci_high=NAN, detectable=NAN)
+    if np.ptp(copies) > 0:
+        return withdrawn(score, why)
+    return withdrawn(score.warned(f"No interval: {why}. It is not of p, which finds less for it."))
 
 
 def _difference(

@@ -25,7 +25,16 @@ from markedness.audits.personas.estimators.word_scores import (
 )
 from markedness.records import FeatureTables
 from markedness.results import NAN, Score, named_contrasts, not_estimated
-from markedness.stats.inference import ALPHA, NO_SPREAD, Null, adjusted, claim, exchange_test, null_detectable
+from markedness.stats.inference import (
+    ALPHA,
+    NO_SPREAD,
+    Null,
+    adjusted,
+    claim,
+    exchange_test,
+    null_detectable,
+    withdrawn,
+)
 
 
 def headline(features: FeatureTables, params: Params, rng: np.random.Generator) -> list[Score]:
@@ -199,7 +208,7 @@ def _of_like_groups(made: Score, shares: Mapping[str, float]) -> Score:
         return made
     why = f"the texts about {', '.join(others)} are of other groups of the other axes than those they are compared with"
     if max(shares.values()) > NO_TEST:
-        return replace(made, ci_low=NAN, ci_high=NAN, p=NAN, lacking=why)
+        return withdrawn(made, why)
     return made.warned(f"{why[0].upper()}{why[1:]}, and what these do is part of it.")
 
 
