@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -135,3 +138,14 @@ def test_results_of_markedness_run_are_not_shown_as_those_of_later_params(tmp_pa
     assert "export: homogeneity: left out: the results of m are older" in done.output, done.output
     assert done.exit_code == 1 and "nothing to export: " in str(done.exception)
     assert not (tmp_path / "paper" / "homogeneity").exists()
+
+
+def test_name_that_a_terminal_cannot_show_is_an_escape_there(tmp_path: Path) -> None:
+    script = tmp_path / "say.py"
+    script.write_text(
+        "from markedness import cli\nfrom markedness.lm.progress import tell\n"
+        "cli.app = lambda standalone_mode: tell('T\\u00fcrkisch')\ncli.main()\n", encoding="utf-8",
+    )  # fmt: skip
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    done = subprocess.run([sys.executable, script], env=env, capture_output=True, encoding="ascii", check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "T\\xfcrkisch\n", "")

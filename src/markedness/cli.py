@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -317,6 +318,8 @@ def main() -> None:
     from markedness.lm.redaction import printable
     from markedness.params import ParamsError
 
+    if isinstance(sys.stdout, io.TextIOWrapper):  # of names that a terminal cannot show there are escapes
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(standalone_mode=True)
     except AuditError as error:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from markedness import params, pipeline, revisions, stale, study, tracking_store
+from markedness import params, pipeline, revisions, stage_code, stale, studies, study, tracking_store
 from markedness.audits import STAGES
 from markedness.cli import app
 from markedness.files import StoreError
@@ -524,7 +524,8 @@ def test_a_revision_with_other_stimuli_or_other_code_is_not_compared(folder: Pat
     own, code = folder / "data" / "stimuli" / "homogeneity", folder / "markedness.yaml"
     own.mkdir(parents=True)
     (own / "removed.csv").write_text("word\n", encoding="utf-8")
-    code.write_text("stages: {clean: {homogeneity: abc}}\n", encoding="utf-8")
+    installed = {"version": "0.0.9", "stages": stage_code.hashes(), "files": {}}
+    code.write_text(yaml.safe_dump(installed), encoding="utf-8")
     committed(folder, "data/stimuli", "markedness.yaml")
     block = {"baseline": "main", "models": ["v2"]}
     assert gated(folder, block).status == 0
@@ -533,6 +534,8 @@ def test_a_revision_with_other_stimuli_or_other_code_is_not_compared(folder: Pat
     assert "data/stimuli/homogeneity/removed.csv differs between main and workspace" in one.reason
     (own / "removed.csv").write_text("word\n", encoding="utf-8")
     code.write_text("stages: {clean: {homogeneity: another}}\n", encoding="utf-8")
+    git(folder, "commit", "--quiet", "--all", "--message", "Of another version")
+    code.write_text(yaml.safe_dump(installed), encoding="utf-8")
     (one, *_) = gated(folder, block).decisions
     assert "the code of clean differs between main and workspace (markedness.yaml)" in one.reason
 
@@ -623,6 +626,14 @@ def test_results_that_are_older_than_their_params_are_not_gated(folder: Path) ->
     assert not reasons()  # no stage of DVC made them
     subprocess.run([sys.executable, "-m", "dvc", "repro", "-q"], cwd=folder, check=True, capture_output=True)
     assert not reasons()
+    hashes = stage_code.hashes()
+    recorded = {"version": "0.0.9", "stages": hashes, "files": {}, "seal": ""}
+    (folder / studies.FILE).write_text(yaml.safe_dump(recorded), encoding="utf-8")
+    assert not reasons(), "the code is the same in another version"
+    other = {**recorded, "stages": {**hashes, "clean": {"homogeneity": "0" * 32}}}
+    (folder / studies.FILE).write_text(yaml.safe_dump(other), encoding="utf-8")
+    assert "stage clean of homogeneity" in reasons().pop(), "installed is another version than made the results"
+    (folder / studies.FILE).unlink()
     (why,) = reasons(seed=12345)
     assert why.startswith("the results of v2 are older than params, data or code (evaluate@homogeneity-v2: params.yaml")
     gated(folder, {"baseline": "v1", "models": ["v2"], "looks": 2}, seed=12345)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from markedness import audits
 from markedness.asked import Asked
+from markedness.audits import STAGES
 from markedness.compare import APART, Comparison
 from markedness.gate import outputs
 from markedness.gate.cases import Decision, Outcome, Pair
@@ -18,12 +19,13 @@ from markedness.lm.config import ScriptedModel
 from markedness.lm.progress import tell
 from markedness.param_blocks import GateParams
 from markedness.params import Params, ParamsError
-from markedness.records import FeatureTables, Unsupported
+from markedness.records import AuditError, FeatureTables, Unsupported
 from markedness.results import Score, VerdictKind, verdict
 from markedness.revision import Revision, RevisionError
 from markedness.revisions import asked_of, measured_otherwise, read_otherwise
 from markedness.stale import of_unknown_params, older, stale
 from markedness.store import Store
+from markedness.studies import check_code
 from markedness.study import asked_now, comparison, features_or_reason
 
 STATUS = {Outcome.PASSED: 0, Outcome.FAILED: 1, Outcome.INCONCLUSIVE: 3}
@@ -92,7 +94,7 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
     if settings.looks and settings.baseline not in params.models:
         revision = Revision(params.root, settings.baseline)
         at_revision = [revision.digest(audit, model) for audit, model in digests]
-    not_of_now = stale(params, known)
+    not_of_now = stale(params, known) | _of_other_code(params.root, known)
     seen = [
         one for one in pairs
         if one.candidate is not None and not any((one.audit, name) in not_of_now for name in (one.model, baseline))
@@ -117,6 +119,21 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
         counts = ", ".join(f"{sum(one.outcome is outcome for one in own)} {outcome}" for outcome in Outcome)
         say(f"gate: {model} against {baseline}: {whole(own)} ({counts})")
     return made
+
+
+def _of_other_code(root: Path, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Results of a study at another version of the package than is installed, which stages of DVC refuse to go on with.
+
+    Scores are computed anew from the features, which the code of that version made.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for audit in sorted({audit for audit, _ in known}):
+        try:
+            for stage in STAGES:
+                check_code(root, stage, audit, lambda _: None)
+        except AuditError as error:
+            found |= {one: str(error) for one in known if one[0] == audit}
+    return found
 
 
 def _unless_older(one: Decision, baseline: str, known: Mapping[tuple[str, str], str]) -> Decision:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+from markedness import matched_guise
 from markedness.audits.guise.estimators.decisions import Verdicts, margins, published_chi_square, two_by_two
 from markedness.audits.guise.estimators.differences import decision_contrast, decision_score
 from markedness.stats.inference import difference
@@ -93,3 +97,78 @@ def test_decisions_on_texts_of_few_effective_verbs_are_not_found_for_want_of_an_
     contrast = decision_contrast("x", pairs[0], pairs[1], np.random.default_rng(0))
     assert np.isfinite(contrast.estimate) and np.isnan(contrast.p) and np.isnan(contrast.ci_low)
     assert contrast.lacking.startswith("it takes 6 clusters in each group, the smallest has 4.29 of")
+
+
+def of_unlike_prompts(seed: int, n: tuple[int, ...] = (50, 32, 15), effect: float = 0.0) -> list[Verdicts]:
+    """Texts that are not matched, each asked in one of three prompts, of which the first is harsh whoever speaks."""
+    rng = np.random.default_rng([20261128, seed])
+    sides = []
+    for of_prompts, shift in ((n, effect), (n[::-1], 0.0)):
+        prompt = np.repeat([0, 1, 2], of_prompts)
+        margin = np.full((len(prompt), 3), np.nan)
+        margin[np.arange(len(prompt)), prompt] = np.array([1.2, 0.0, -1.2])[prompt] + rng.normal(size=len(prompt))
+        sides.append(margin + shift)
+    nothing = [np.full(side.shape, np.nan) for side in sides]
+    names = [np.array([f"{who}{place}" for place in range(len(side))]) for who, side in zip("mu", sides, strict=True)]
+    blank = [np.full(len(side), "") for side in sides]
+    return [
+        Verdicts(
+            "unmatched", ["c1", "c2", "c3"], np.vstack([sides[0], nothing[1]]), np.vstack([nothing[0], sides[1]]),
+            "own", "AAE", "SAE", np.r_[names[0], blank[1]].astype(object), np.r_[blank[0], names[1]].astype(object),
+        )
+    ]  # fmt: skip
+
+
+def test_prompts_that_are_unlike_by_guise_are_no_difference_of_the_guises() -> None:
+    # without equal prompts 294 of 300 such worlds had p < .05, and 3 intervals of 300 held 0; binomial(100, .05)
+    made = [decision_score("x", of_unlike_prompts(seed), np.random.default_rng(seed), 1) for seed in range(100)]
+    assert sum(score.p <= 0.05 for score in made) <= 11
+    assert sum(score.ci_low <= 0 <= score.ci_high for score in made) >= 89
+    found = [
+        decision_score("x", of_unlike_prompts(seed, effect=0.8), np.random.default_rng(seed), 1) for seed in range(10)
+    ]
+    assert sum(score.p <= 0.05 and score.estimate > 0 for score in found) >= 8
+    assert made[0].n == 194
+
+
+def test_difference_of_unlike_prompts_is_the_weighted_mean_of_those_within_prompts() -> None:
+    (one,) = of_unlike_prompts(1)
+    hits = [one.detrimental, one.detrimental_reference]
+    n = np.array([np.isfinite(side).sum(axis=0) for side in hits], dtype=float)
+    within = np.nanmean(hits[0], axis=0) - np.nanmean(hits[1], axis=0)
+    weights = n[0] * n[1] / n.sum(axis=0)
+    made = decision_score("x", [one], np.random.default_rng(0), 1)
+    assert made.estimate == pytest.approx((weights * within).sum() / weights.sum())
+    even = of_unlike_prompts(1, (30, 30, 30))
+    score = decision_score("x", even, np.random.default_rng(0), 1)
+    rates = np.nanmean(even[0].detrimental), np.nanmean(even[0].detrimental_reference)
+    assert score.estimate == pytest.approx(rates[0] - rates[1])
+
+
+def test_difference_is_not_over_a_prompt_of_one_guise_alone_and_says_so() -> None:
+    (one,) = of_unlike_prompts(1, (40, 40, 40))
+    first = one.margin.copy()
+    first[:, 2] = np.nan
+    made = decision_score("x", [replace(one, margin=first)], np.random.default_rng(0), 1)
+    assert "Not over c3: texts of one guise alone have an answer." in made.caveat and made.n == 160
+    first[:, :2] = np.nan
+    alone = decision_score("x", [replace(one, margin=first)], np.random.default_rng(0), 1)
+    assert np.isnan(alone.estimate) and np.isnan(alone.p)
+
+
+def test_table_of_unlike_prompts_says_that_its_difference_is_not_that_of_its_rates() -> None:
+    rng = np.random.default_rng(0)
+    rows = [("c1", "", "", -3.0), ("c2", "", "", -3.0)]
+    for guise, n_of in (("AAE", (30, 10)), ("SAE", (10, 30))):
+        for prompt, n, harsh in zip(("c1", "c2"), n_of, (1.2, -1.2), strict=True):
+            rows += [(prompt, guise, f"{guise} {prompt} {k}", -3.0 + harsh + rng.normal() / 2) for k in range(n)]
+    frame = pd.DataFrame(
+        [(*row[:3], word, value) for row in rows for word, value in (("convicted", row[3]), ("acquitted", -3.0))],
+        columns=["prompt", "guise", "text", "word", "lp"],
+    ).assign(task="conviction")
+    made = matched_guise(
+        frame, "lp", "guise", "SAE", candidate="word", prompt="prompt", task="task", text="text", verb="text"
+    )
+    whole = made.tables["decisions"].query("level == 'all' and rule == 'ratio'").iloc[0]
+    assert whole["rate"] - whole["rate_reference"] > 0.3 and whole["difference"] < 0.1
+    assert any(note.startswith("In decisions of conviction the two guises have unlike shares") for note in made.notes)

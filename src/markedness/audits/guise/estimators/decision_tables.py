@@ -114,7 +114,7 @@ def _row(chosen: list[Verdicts], found: Score) -> Row:
     fair, equal = two_by_two(a, n_a, b, n_b), published_chi_square(a, b)
     margins = np.concatenate([np.r_[one.margin.ravel(), one.margin_reference.ravel()] for one in chosen])
     return {
-        "rate": a / n_a if n_a else NAN, "rate_reference": b / n_b if n_b else NAN, "difference": c.difference,
+        "rate": a / n_a if n_a else NAN, "rate_reference": b / n_b if n_b else NAN, "difference": found.estimate,
         "ci_low": found.ci_low, "ci_high": found.ci_high, "p": found.p,
         "increase": a / b - 1 if a and b else NAN, **published_increases(chosen), "count": a, "count_reference": b,
         "n": n_a,

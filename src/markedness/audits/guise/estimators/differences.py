@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Unpack
 
 import numpy as np
@@ -21,6 +22,7 @@ from markedness.stats.inference import (
     Null,
     alike_variance,
     claim,
+    crossing,
     group_difference_score,
     holds_for,
     spread,
@@ -29,7 +31,7 @@ from markedness.stats.inference import (
 
 _METHOD = (
     "guises exchanged between texts of one verb or source (texts that are not matched: within their set), "
-    "studentised; interval by leaving out verbs or sources"
+    "studentised; interval by leaving out verbs or sources; prompts weigh alike on both sides"
 )
 
 
@@ -148,9 +150,12 @@ def _difference_of_differences(
         f"of {names[1]}"
         for word in ("more", "fewer")
     )
+    cells = at_equal_prompts(cells.assign(set=""), ["side", "marked"])
     part = np.asarray(2 * cells["side"].astype(int) + cells["marked"].astype(int), dtype=np.intp)
-    rates = cells.groupby(["side", "marked"])["hit"].mean()
-    estimate = float(rates[True, True] - rates[True, False] - rates[False, True] + rates[False, False])
+    sums = cells.groupby(["side", "marked"])[["hit", "total"]].sum()
+    rates = sums["hit"] / sums["total"]
+    rate = {key: float(rates.get(key, np.nan)) for key in product((True, False), repeat=2)}
+    estimate = rate[True, True] - rate[True, False] - rate[False, True] + rate[False, False]
     factors = {VERB: cells["cluster"].astype(str), PROMPT: cells["prompt"].astype(str)}
     found = spread(_leave_out(cells, part, (1, -1, -1, 1)), factors, part)
     found = found.at_least(_alike(cells, part), found.df)
@@ -170,11 +175,11 @@ def _alike(cells: pd.DataFrame, part: Codes) -> float:
 
     0 where most of each part is compared within clusters.
     """
-    units = cells.assign(part=part).groupby(["part", "cluster"])["hit"].agg(["sum", "size"]).reset_index()
-    totals, of_part = units["size"].to_numpy(dtype=float), units["part"].to_numpy(dtype=np.intp)
+    units = cells.assign(part=part).groupby(["part", "cluster"])[["hit", "total"]].sum().reset_index()
+    totals, of_part = units["total"].to_numpy(dtype=float), units["part"].to_numpy(dtype=np.intp)
     if within_clusters(units["cluster"], of_part, totals):
         return 0.0
-    shares = units["sum"].to_numpy(dtype=float) / totals
+    shares = units["hit"].to_numpy(dtype=float) / totals
     return float(np.sqrt(alike_variance(shares, totals, of_part, np.ones(of_part.max() + 1), of_part)))
 
 
@@ -213,18 +218,25 @@ def _difference(
     **about: Unpack[About],
 ) -> Score:  # fmt: skip
     """Difference of two rates, from cells: hit, total, marked, cluster, prompt, set ("" where matched)."""
+    constant, asked = cells["hit"].nunique() <= 1, cells["prompt"].astype(str)
+    cells = at_equal_prompts(cells, ["marked"])
+    alone = sorted({*asked} - {*cells["prompt"].astype(str)})
+    why = "texts of one guise alone have an answer"
+
     if missing_column or cells.empty:
-        rates = cells.groupby("marked")["hit"].mean()
+        sums = cells.groupby("marked")[["hit", "total"]].sum()
+        rates = sums["hit"] / sums["total"]
         estimate = float(rates.get(True, np.nan) - rates.get(False, np.nan))
         about["n"] = len(cells)
-        return claim(key, estimate, method="there are no answers", missing_column=missing_column, **about)
+        made = claim(key, estimate, method="there are no answers", missing_column=missing_column, **about)
+        return made.not_over(alone, why)
     units = cells.groupby(["set", "cluster", "marked"], sort=True, observed=True)[["hit", "total"]].sum().reset_index()
     block = units["set"].astype(str) + "/" + units["cluster"].astype(str).where(units["set"].eq(""), "")
     made = group_difference_score(
         key, units["hit"], units["total"], units["marked"], [True], False, rng, cluster=VERB,
         clusters=units["cluster"].astype(str), blocks=[block], family=family, confidence_level=confidence_level,
         method=_METHOD, **about,
-    )  # fmt: skip
+    ).not_over(alone, why)  # fmt: skip
     if np.isnan(made.p):
         return made
     if cells["prompt"].nunique() < MIN_CLUSTERS:
@@ -238,23 +250,50 @@ def _difference(
     crossed = crossed.at_least(made.standard_error, made.df)
     about["n"] = made.n
     method = "t over verbs or texts crossed with prompts, each left out in turn"
-    null = None if cells["hit"].nunique() > 1 else Null(p=1.0)
+    null = Null(p=1.0) if constant else None
     return claim(
         key, made.estimate, crossed, null, family=family, confidence_level=confidence_level, method=method, **about
-    )
+    ).not_over(alone, why)
+
+
+def at_equal_prompts(cells: pd.DataFrame, sides: list[str]) -> pd.DataFrame:
+    """The cells as they are where prompts and sets have the same shares on all sides; else weighed alike.
+
+    A guise with more answers to the prompts that get hits whoever speaks would seem to get more of them. ``hit`` is
+    then what a cell has beyond the rate of all sides in its prompt and set, and both count by the weight of Mantel &
+    Haenszel (1959), the inverse sum of the inverse numbers of the sides: ratios of sums differ by the weighted mean of
+    the differences within prompts. What one of the sides lacks is left out.
+    """
+    stratum = crossing(cells["set"].astype(str), cells["prompt"].astype(str))
+    side = crossing(*(cells[name].astype(str) for name in sides))
+    n = np.zeros((int(side.max(initial=-1)) + 1, int(stratum.max(initial=-1)) + 1))
+    np.add.at(n, (side, stratum), 1.0)
+    shares = n / n.sum(axis=1, keepdims=True)
+    if len(n) < 2 or np.ptp(shares, axis=0).max() < 1e-9:
+        return cells
+    with np.errstate(divide="ignore"):
+        weight = 1 / (1 / n).sum(axis=0)
+    if not weight.any():
+        return cells.iloc[:0]
+    of_side = np.where(weight > 0, n, 0.0).sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each = (weight / weight.sum() * of_side / n)[side, stratum]
+    rate = np.bincount(stratum, cells["hit"].to_numpy(float)) / n.sum(axis=0)
+    made = cells.assign(hit=each * (cells["hit"].to_numpy(float) - rate[stratum]), total=each)
+    return pd.DataFrame(made[weight[stratum] > 0])
 
 
 def _leave_out(cells: pd.DataFrame, part: Codes, signs: Sequence[float]) -> LeaveOut:
     """The signed sum of the rates of the parts of the cells, without each cluster; ``part``: of each cell."""
-    hit = cells["hit"].to_numpy(dtype=float)
+    hit, total = (cells[name].to_numpy(dtype=float) for name in ("hit", "total"))
 
     def without(codes: Codes, n_clusters: int) -> Floats:
-        total = np.zeros(n_clusters)
+        found = np.zeros(n_clusters)
         for place, sign in enumerate(signs):
             own = part == place
-            top = hit[own].sum() - np.bincount(codes[own], hit[own], n_clusters)
+            top, below = (one[own].sum() - np.bincount(codes[own], one[own], n_clusters) for one in (hit, total))
             with np.errstate(invalid="ignore", divide="ignore"):
-                total += sign * top / (own.sum() - np.bincount(codes[own], minlength=n_clusters))
-        return total
+                found += sign * top / np.where(below > 1e-9, below, 0.0)
+        return found
 
     return without
