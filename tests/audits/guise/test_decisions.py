@@ -131,6 +131,29 @@ def test_prompts_that_are_unlike_by_guise_are_no_difference_of_the_guises() -> N
     assert made[0].n == 194
 
 
+def of_unlike_sources(seed: int) -> Verdicts:
+    """Texts on 16 sources that both guises have, one mostly on those that are harsh whoever speaks."""
+    rng = np.random.default_rng([20261129, seed])
+    harsh, nan, sides = np.repeat([1.0, -1.0], 8), np.nan, []
+    for n in (np.repeat([9, 2], 8), np.repeat([2, 9], 8)):
+        source = np.repeat(np.arange(16), n)
+        sides.append((source, harsh[source][:, None] + rng.normal(size=(len(source), 3))))
+    names = [np.array([f"s{one}" for one in source], dtype=object) for source, _ in sides]
+    (first, second), blank = (side for _, side in sides), [np.full(len(of), "", dtype=object) for of in names]
+    return Verdicts(
+        "unmatched", ["c1", "c2", "c3"], np.vstack([first, np.full(second.shape, nan)]),
+        np.vstack([np.full(first.shape, nan), second]), "own", "AAE", "SAE", np.r_[names[0], blank[1]],
+        np.r_[blank[0], names[1]],
+    )  # fmt: skip
+
+
+def test_sources_that_are_unlike_by_guise_are_no_difference_of_the_guises() -> None:
+    # with whole rates each of 150 such worlds had p < .05, and no interval held 0; binomial(100, .05): 11 in 99 %
+    made = [decision_score("x", [of_unlike_sources(seed)], np.random.default_rng(seed), 1) for seed in range(100)]
+    assert sum(score.p <= 0.05 for score in made) <= 11
+    assert sum(score.ci_low <= 0 <= score.ci_high for score in made) >= 89
+
+
 def test_difference_of_unlike_prompts_is_the_weighted_mean_of_those_within_prompts() -> None:
     (one,) = of_unlike_prompts(1)
     hits = [one.detrimental, one.detrimental_reference]

@@ -31,7 +31,7 @@ from markedness.stats.inference import (
 
 _METHOD = (
     "guises exchanged between texts of one verb or source (texts that are not matched: within their set), "
-    "studentised; interval by leaving out verbs or sources; prompts weigh alike on both sides"
+    "studentised; interval by leaving out verbs or sources; prompts and shared sources weigh alike on both sides"
 )
 
 
@@ -150,7 +150,7 @@ def _difference_of_differences(
         f"of {names[1]}"
         for word in ("more", "fewer")
     )
-    cells = at_equal_prompts(cells.assign(set=""), ["side", "marked"])
+    cells = at_equal_shares(cells.assign(set=""), ["side", "marked"])
     part = np.asarray(2 * cells["side"].astype(int) + cells["marked"].astype(int), dtype=np.intp)
     sums = cells.groupby(["side", "marked"])[["hit", "total"]].sum()
     rates = sums["hit"] / sums["total"]
@@ -219,7 +219,12 @@ def _difference(
 ) -> Score:  # fmt: skip
     """Difference of two rates, from cells: hit, total, marked, cluster, prompt, set ("" where matched)."""
     constant, asked = cells["hit"].nunique() <= 1, cells["prompt"].astype(str)
-    cells = at_equal_prompts(cells, ["marked"])
+    paired = not cells.empty and within_clusters(
+        cells["set"].astype(str) + "/" + cells["cluster"].astype(str), cells["marked"].to_numpy(dtype=np.intp),
+        cells["total"].to_numpy(dtype=float),
+    )  # fmt: skip
+    even, cells = cells, at_equal_shares(cells, ["marked"], by_cluster=paired)
+    paired = paired and cells is not even  # by source where shares of the sources are unlike
     alone = sorted({*asked} - {*cells["prompt"].astype(str)})
     why = "texts of one guise alone have an answer"
 
@@ -231,7 +236,7 @@ def _difference(
         made = claim(key, estimate, method="there are no answers", missing_column=missing_column, **about)
         return made.not_over(alone, why)
     units = cells.groupby(["set", "cluster", "marked"], sort=True, observed=True)[["hit", "total"]].sum().reset_index()
-    block = units["set"].astype(str) + "/" + units["cluster"].astype(str).where(units["set"].eq(""), "")
+    block = units["set"].astype(str) + "/" + units["cluster"].astype(str).where(units["set"].eq("") | paired, "")
     made = group_difference_score(
         key, units["hit"], units["total"], units["marked"], [True], False, rng, cluster=VERB,
         clusters=units["cluster"].astype(str), blocks=[block], family=family, confidence_level=confidence_level,
@@ -256,16 +261,19 @@ def _difference(
     ).not_over(alone, why)
 
 
-def at_equal_prompts(cells: pd.DataFrame, sides: list[str]) -> pd.DataFrame:
+def at_equal_shares(cells: pd.DataFrame, sides: list[str], by_cluster: bool = False) -> pd.DataFrame:
     """The cells as they are where prompts and sets have the same shares on all sides; else weighed alike.
+
+    ``by_cluster``: prompts, sets and verbs or sources.
 
     A guise with more answers to the prompts that get hits whoever speaks would seem to get more of them. ``hit`` is
     then what a cell has beyond the rate of all sides in its prompt and set, and both count by the weight of Mantel &
     Haenszel (1959), the inverse sum of the inverse numbers of the sides: ratios of sums differ by the weighted mean of
     the differences within prompts. What one of the sides lacks is left out.
     """
-    stratum = crossing(cells["set"].astype(str), cells["prompt"].astype(str))
     side = crossing(*(cells[name].astype(str) for name in sides))
+    of = ["set", "prompt", *(["cluster"] if by_cluster else [])]
+    stratum = crossing(*(cells[name].astype(str) for name in of))
     n = np.zeros((int(side.max(initial=-1)) + 1, int(stratum.max(initial=-1)) + 1))
     np.add.at(n, (side, stratum), 1.0)
     shares = n / n.sum(axis=1, keepdims=True)

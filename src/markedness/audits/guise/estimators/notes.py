@@ -106,9 +106,9 @@ def _of_tables(tables: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     unlike = (decisions["rate"] - decisions["rate_reference"] - decisions["difference"]).abs() > 1e-9
     if tasks := sorted({*decisions.loc[unlike, "task"].astype(str)}):
         yield (
-            f"In decisions of {', '.join(tasks)} the two guises have unlike shares of the prompts or sets: difference, "
-            "interval and p are at equal shares; rates, increase, counts and chi-squares are of all decisions as they "
-            "are."
+            f"In decisions of {', '.join(tasks)} the two guises have unlike shares of prompts, sets or sources: "
+            "difference, interval and p are at equal shares; rates, increase, counts and chi-squares are of all "
+            "decisions as they are."
         )
     cells = decisions[decisions["level"].eq("prompt") & decisions["n"].gt(0) & decisions["n_reference"].gt(0)]
     if empty := int(cells["increase"].isna().sum()):
