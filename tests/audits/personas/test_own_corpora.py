@@ -22,7 +22,7 @@ from markedness.audits.personas.language.word_counts import WordCounts
 from markedness.axes import group_name
 from markedness.records import AuditError
 from markedness.results import Score
-from markedness.store import Store
+from markedness.store import FolderStimuli, Store
 
 WORDS = [
     "lamp",
@@ -188,3 +188,17 @@ def test_prompt_or_kind_that_is_blank_in_part_is_refused(column: str, cells: lis
     rows = rows.assign(**{column: ""})
     filled = complete_corpus(rows.assign(prompt_id=rows["prompt"]), stimuli, generate.Params())
     assert set(filled["kind"]) == {"persona" if column == "kind" else "story"}
+
+
+def test_prompts_that_groups_share_are_no_template_which_would_fit(stimuli: FolderStimuli) -> None:
+    # "Describe {group}." fits both, and made them one prompt: 20 of 20 worlds whose texts hang on it were found.
+    prompts = ["Describe your work.", "Describe your home.", "Describe a Black man.", "Describe yourself."]
+    cells = [
+        (prompt, race) for prompt in prompts for race in ("White", "Black") if race in prompt or " a " not in prompt
+    ]
+    rows = pd.DataFrame([(*cell, "man", "a text") for cell in cells], columns=["prompt", "race", "gender", "text"])
+    rows = rows.assign(group=rows["race"] + " man", prompt_id=rows["prompt"])
+    made = complete_corpus(rows, stimuli, generate.Params()).set_index("prompt")["prompt_id"]
+    assert made["Describe your work."].eq("Describe your work.").all()
+    assert made["Describe your home."].eq("Describe your home.").all()
+    assert made["Describe a Black man."] == "describe"

@@ -20,8 +20,8 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
 
     A published prompt names the group, so that each group would have prompts of its own; resampling and
     permutation need the template. Prompts are recognised from prompts.yaml; of the others those that differ only
-    in the words for their group are one ("Draw [group]"), and the rest keep their own text as id. Ids that the corpus
-    gives stay.
+    in the words for their group are one ("Draw [group]"), and the rest keep their own text as id, as do prompts of
+    several groups that name none of them. Ids that the corpus gives stay.
 
     Raises
     ------
@@ -33,9 +33,10 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
     # a short template ("Describe {group}.") also fits longer prompts, so the longest comes first
     patterns = [(_pattern(template.text), template) for template in sorted(templates, key=_literal_length)]
     found: dict[str, Template] = {}
+    shared = _of_several_groups(rows, params.axes)
     for prompt in rows["prompt"].dropna().unique():
         match = next((template for pattern, template in patterns if pattern.fullmatch(_plain(prompt))), None)
-        if match is not None:
+        if match is not None and not (prompt in shared and "{" in match.text):
             found[prompt] = match
     matches = [found.get(prompt) if isinstance(prompt, str) else None for prompt in rows["prompt"]]
     ids = pd.Series([match.id if match else None for match in matches], index=rows.index, dtype="string")
@@ -58,6 +59,17 @@ def complete_corpus(rows: pd.DataFrame, stimuli: Stimuli, params: Params) -> pd.
         )
     rows["sample"] = rows.groupby(["prompt_id", "group", "kind"], sort=False, dropna=False).cumcount()
     return rows
+
+
+def _of_several_groups(rows: pd.DataFrame, axes: Axes) -> set[str]:
+    """Prompts of several groups that name none of them: they fill in no template, though "Describe {group}." fits."""
+    table = rows.reindex(columns=["prompt", *axes]).astype("string").fillna("").drop_duplicates()
+    table = table[table["prompt"].ne("") & table["prompt"].duplicated(keep=False)]
+    named = [
+        _nameless(row["prompt"], {axis: row[axis] for axis in axes}, axes) != row["prompt"]
+        for row in table.to_dict("records")
+    ]
+    return set(table["prompt"]) - set(table.loc[named, "prompt"])
 
 
 def _shared_prompts(rows: pd.DataFrame, axes: Axes) -> pd.Series:
