@@ -20,8 +20,10 @@ from markedness.compare import DIFFERENCE_COLUMNS, Comparison
 from markedness.compared_tables import replicated_effects, replications, stacked, word_overlap
 from markedness.examples import examples, samples
 from markedness.gate.outputs import tags
-from markedness.lm.config import CorpusModel
+from markedness.lm.config import CorpusModel, ServerModel
+from markedness.lm.ledger import summary
 from markedness.lm.progress import tell
+from markedness.lm.served_by import reported
 from markedness.params import Params
 from markedness.records import FeatureTables, Strict, Unsupported
 from markedness.reporting.results import Result, read
@@ -79,10 +81,12 @@ def _compare(params: Params, store: Store, folder: Path, say: Report) -> tuple[p
     for name, chart in made.items():
         save(chart, folder / "figures" / name)
     known = {*results, *((audit, model) for audit, by_model in features.items() for model in by_model)}
-    earlier = [f"{audit}: {older(model, why)}" for (audit, model), why in stale(params, known).items()]
+    earlier = [f"{audit}: {older(model, why)}." for (audit, model), why in stale(params, known).items()]
+    others = {one: reported_otherwise(params, *one) for one in sorted(known)}
+    earlier += [f"{audit} {model}: {said}" for (audit, model), said in others.items() if said]
     for sentence in earlier:
         say(f"compare: {sentence}")
-    store.write_json(folder / "notes.json", [*(f"{one}." for one in earlier), *sentences(differences)])
+    store.write_json(folder / "notes.json", [*earlier, *sentences(differences)])
     store.write_json(folder / MADE_FROM, _made_from(params, store))
     store.write_json(store.headline(), headline_estimates(scores))
     return differences, len({model for by_model in features.values() for model in by_model})
@@ -106,6 +110,12 @@ def _old_comparison(params: Params, store: Store) -> str:
         return ""
     named = ", ".join(differ[:3]) + (f" and {len(differ) - 3} more" if len(differ) > 3 else "")
     return f"The comparisons are older than results or params ({named}): run 'markedness compare'."
+
+
+def reported_otherwise(params: Params, audit: str, model: str) -> str:
+    """A sentence where a server says that another model than was asked answered an audit, or several; else ""."""
+    config, known = params.model(model), summary(Store(params.root).ledger_path(audit, model))
+    return reported(config.model, known.models) if known and isinstance(config, ServerModel) else ""
 
 
 def features_or_reason(store: Store, audit: str, model: str) -> FeatureTables | Unsupported:

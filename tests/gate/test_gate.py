@@ -21,10 +21,11 @@ from markedness import params, pipeline, revisions, stage_code, stale, studies, 
 from markedness.audits import STAGES
 from markedness.cli import app
 from markedness.files import StoreError
-from markedness.gate import outputs
+from markedness.gate import outputs, run
 from markedness.gate.cases import Decision, Outcome, Pair
 from markedness.gate.run import NEITHER, Gated, _not_gated, gate
 from markedness.lm import served_by
+from markedness.lm.config import OpenAIModel
 from markedness.param_blocks import GateParams
 from markedness.params import ParamsError
 from markedness.provenance import changed_files
@@ -202,6 +203,27 @@ def test_a_damaged_count_of_looks_is_a_sentence_and_stays(folder: Path) -> None:
     with pytest.raises(StoreError, match=r"looks\.csv: cannot be read .*; remove it, and the first look is a new one"):
         gated(folder, {**BLOCK, "looks": 2})
     assert path.read_text() == "look,outcome\n1,passed\n"
+
+
+def test_decisions_say_that_a_server_reports_another_model_than_was_asked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "v2 was asked, but the server reports for 29 of 29 answers that v1 gave them."
+    monkeypatch.setattr(run, "reported_otherwise", lambda _, audit, model: told if model == "v2" else "")
+    made = gated(folder, {**BLOCK, "models": ["v2", "planted"]})
+    said = {one.pair.model: one.caveat for one in made.decisions}
+    assert said["v2"].startswith(told) and told not in said["planted"]
+    assert told in (folder / "results" / "gate" / "summary.md").read_text(encoding="utf-8")
+    config = OpenAIModel(backend="openai", model="new", base_url="http://127.0.0.1:1/v1")
+    loaded = params.load(folder / "params.yaml")
+    loaded.models["v2"] = config
+    path = Store(folder).ledger_path("homogeneity", "v2")
+    header = {"answers": 3, "first": None, "last": None, "models": {"old": 3}, "served_by": {}, "version": 2}
+    path.write_text(json.dumps({"ledger": header}) + "\n", encoding="utf-8")
+    assert study.reported_otherwise(loaded, "homogeneity", "v2").startswith(
+        "new was asked, but the server reports for 3"
+    )
+    assert study.reported_otherwise(loaded, "homogeneity", "v1") == ""
 
 
 def test_what_was_not_run_is_inconclusive(folder: Path) -> None:

@@ -455,6 +455,13 @@ def test_is_other_model_compares_names_without_folders_versions_and_files() -> N
     assert not [pair for pair in others if not served_by.is_other_model(*pair)]
 
 
+def test_reported_names_one_other_model_several_or_none() -> None:
+    told = "new was asked, but the server reports for 29 of 158 answers that old gave them."
+    assert served_by.reported("new", {"new": 129, "old": 29}) == told
+    assert served_by.reported("new", {"new-2026": 2, "new-2027": 1}).startswith("The server reported several models (")
+    assert served_by.reported("new", {"new-2026": 2, "": 1}) == served_by.reported("", {"any": 3}) == ""
+
+
 def test_generate_answer_that_was_broken_off_is_a_failure(tmp_path: Path) -> None:
     row, _, _ = asked(tmp_path, "fault:broken-off")
     assert "broke the answer off" in row["error"] and pd.isna(row["text"])

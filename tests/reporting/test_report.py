@@ -13,7 +13,7 @@ import pytest
 from tests.reporting.conftest import CARD
 
 from markedness.asked import OTHERWISE
-from markedness.lm.config import ScriptedModel
+from markedness.lm.config import OpenAIModel, ScriptedModel
 from markedness.reporting import report
 from markedness.reporting.answers import direction
 from markedness.reporting.card import model_page
@@ -90,7 +90,10 @@ def test_card_says_that_the_server_reported_several_models(names: list[str], war
     path = pages.store.table_path("generations", "personas", "tiny")
     path.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame({"group": "a", "prompt_id": "p", "served_model": names}).to_parquet(path)
-    assert ("the server reported several models" in dict(facts(pages, "tiny")).get("Warning", "")) is warned
+    assert ("The server reported several models" in dict(facts(pages, "tiny")).get("Warning", "")) is warned
+    asked = replace(pages, models={**pages.models, "tiny": OpenAIModel(backend="openai", model="model-b-2027")})
+    others = dict(facts(asked, "tiny"))["Warning"]
+    assert others.endswith(f"the server reports for 1 of {len(names)} answers that model-a gave them")
 
 
 def test_card_warns_of_small_n(card: str) -> None:

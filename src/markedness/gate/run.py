@@ -26,7 +26,7 @@ from markedness.revisions import asked_of, measured_otherwise, read_otherwise
 from markedness.stale import of_unknown_params, older, stale
 from markedness.store import Store
 from markedness.studies import check_code
-from markedness.study import asked_now, comparison, features_or_reason
+from markedness.study import asked_now, comparison, features_or_reason, reported_otherwise
 
 STATUS = {Outcome.PASSED: 0, Outcome.FAILED: 1, Outcome.INCONCLUSIVE: 3}
 """Exit status of the command."""
@@ -106,6 +106,8 @@ def gate(params: Params, also: Path | None = None, say: Callable[[str], None] = 
         for audit, model in sorted(of_unknown_params(params, known))
     ]
     decisions = [_unless_older(one, baseline, not_of_now) for one in decisions]
+    others = {(audit, model): said for audit, model in known if (said := reported_otherwise(params, audit, model))}
+    decisions = [_beside_others(one, baseline, others) for one in decisions]
     if look and seen and look.beyond:
         decisions = [replace(one, outcome=Outcome.INCONCLUSIVE, reason=look.beyond) for one in decisions]
     made = Gated(decisions, list(dict.fromkeys(left_out)))
@@ -134,6 +136,12 @@ def _of_other_code(root: Path, known: Collection[tuple[str, str]]) -> dict[tuple
         except AuditError as error:
             found |= {one: str(error) for one in known if one[0] == audit}
     return found
+
+
+def _beside_others(one: Decision, baseline: str, others: Mapping[tuple[str, str], str]) -> Decision:
+    """With what servers say of who answered: a gateway that falls back lets a model pass as another."""
+    said = [others.get((one.pair.audit, model), "") for model in (one.pair.model, baseline)]
+    return replace(one, caveat=" ".join(filter(None, dict.fromkeys((*said, one.caveat)))))
 
 
 def _unless_older(one: Decision, baseline: str, known: Mapping[tuple[str, str], str]) -> Decision:

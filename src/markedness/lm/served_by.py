@@ -7,7 +7,7 @@ import hashlib
 import inspect
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,6 +43,20 @@ def is_other_model(asked: str, reported: str) -> bool:
     first, second = sorted((_words(asked), _words(reported)), key=len)
     more = second[len(first) :]
     return second[: len(first)] != first or not all(map(_VERSION.fullmatch, more))
+
+
+def reported(asked: str, models: Mapping[str, int]) -> str:
+    """A sentence where a server says that another model answered, or several; "" where not.
+
+    ``asked``: "" where no name was asked for; ``models``: name that the server reported -> answers.
+    """
+    known = [name for name in models if name]
+    others = [name for name in known if asked and is_other_model(asked, name)]
+    named = ", ".join(f"{name:.80}" for name in (others or known)[:3])
+    if others:
+        n, of_all = sum(models[name] for name in others), sum(models.values())
+        return f"{asked} was asked, but the server reports for {n:,} of {of_all:,} answers that {named} gave them."
+    return f"The server reported several models ({named}): the answers may not be of one." if len(known) > 1 else ""
 
 
 def _words(name: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from markedness.cards import Card, count
 from markedness.files import read_parquet
 from markedness.lm.config import CorpusModel, ModelConfig, OpenAIModel, ScriptedModel, ServerModel, TransformersModel
 from markedness.lm.ledger import summary
+from markedness.lm.served_by import reported
 from markedness.reporting.embed import LONGEST_NAME, MOST_NAMES, shortened
 from markedness.reporting.results import Result, git, read
 from markedness.results import Score
@@ -86,7 +88,7 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
     if isinstance(config, TransformersModel) and (weights := config.revision or config.gguf_package):
         facts.append(("Weights", weights))
     sized = {} if isinstance(config, CorpusModel) else pages.sizes  # texts that exist already are as many as they are
-    served, times = set(), []
+    served, times = Counter[str](), []
     asked = []
     for audit in pages.audits:
         path = pages.store.table_path("generations", audit, model)
@@ -94,7 +96,7 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
             continue
         rows = columns_of(path, ("served_model", "error", "group", "prompt_id"))
         if "served_model" in rows:
-            served |= {shortened(name, LONGEST_NAME) for name in rows["served_model"].dropna().unique()}
+            served.update(shortened(name, LONGEST_NAME) for name in rows["served_model"].dropna())
         if known := summary(pages.store.ledger_path(audit, model)):  # true after a pull, too; the files' times are not
             times += [moment for moment in (known.first, known.last) if moment]
         answered = int((rows["error"].isna()).sum()) if "error" in rows else len(rows)
@@ -103,11 +105,11 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
             f"{count(rows['prompt_id'].nunique(), 'prompt')}"
             + (f", {sized[audit]}{config.own(audit)}" if audit in sized else "")
         )
-    if served - {model}:
+    if {*served} - {model}:
         more = f" and {len(served) - MOST_NAMES} more" if len(served) > MOST_NAMES else ""
         facts.append(("Reported name", ", ".join(sorted(served)[:MOST_NAMES]) + more))
-    if len(served) > 1:
-        facts.append(("Warning", "the server reported several models: the answers may not be of one"))
+    if said := reported(config.model if isinstance(config, ServerModel) else "", served):
+        facts.append(("Warning", said.rstrip(".")))
     if times:
         first, last = min(times), max(times)
         facts.append(
