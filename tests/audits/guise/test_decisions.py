@@ -174,6 +174,7 @@ def test_difference_is_not_over_a_prompt_of_one_guise_alone_and_says_so() -> Non
     first[:, 2] = np.nan
     made = decision_score("x", [replace(one, margin=first)], np.random.default_rng(0), 1)
     assert "Not over c3: texts of one guise alone have an answer." in made.caveat and made.n == 160
+    assert made.method.endswith("; 40 of 200 have no counterpart in the other guise and are left out")
     first[:, :2] = np.nan
     alone = decision_score("x", [replace(one, margin=first)], np.random.default_rng(0), 1)
     assert np.isnan(alone.estimate) and np.isnan(alone.p)

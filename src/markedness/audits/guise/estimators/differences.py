@@ -217,31 +217,47 @@ def _difference(
     key: str, cells: pd.DataFrame, rng: np.random.Generator, family: int, confidence_level: float, missing_column: str,
     **about: Unpack[About],
 ) -> Score:  # fmt: skip
-    """Difference of two rates, from cells: hit, total, marked, cluster, prompt, set ("" where matched)."""
-    constant, asked = cells["hit"].nunique() <= 1, cells["prompt"].astype(str)
+    """Difference of two rates, from cells: hit, total, marked, cluster, prompt, set ("" where matched).
+
+    At equal shares; of sources, too, where guises are mostly compared within them.
+    """
     paired = not cells.empty and within_clusters(
         cells["set"].astype(str) + "/" + cells["cluster"].astype(str), cells["marked"].to_numpy(dtype=np.intp),
         cells["total"].to_numpy(dtype=float),
     )  # fmt: skip
-    even, cells = cells, at_equal_shares(cells, ["marked"], by_cluster=paired)
-    paired = paired and cells is not even  # by source where shares of the sources are unlike
-    alone = sorted({*asked} - {*cells["prompt"].astype(str)})
-    why = "texts of one guise alone have an answer"
+    equal = at_equal_shares(cells, ["marked"], by_cluster=paired)
+    made = _difference_of_equal(
+        key, equal, rng, family, confidence_level, missing_column, cells["hit"].nunique() <= 1,
+        paired and equal is not cells, **about,
+    )  # fmt: skip
+    if (left := len(cells) - len(equal)) and not made.missing:
+        what = f"{left:,} of {len(cells):,} have no counterpart in the other guise and are left out"
+        made = replace(made, method=f"{made.method}; {what}")
+    alone = sorted({*cells["prompt"].astype(str)} - {*equal["prompt"].astype(str)})
+    return made.not_over(alone, "texts of one guise alone have an answer")
 
+
+def _difference_of_equal(
+    key: str, cells: pd.DataFrame, rng: np.random.Generator, family: int, confidence_level: float, missing_column: str,
+    constant: bool, within: bool, **about: Unpack[About],
+) -> Score:  # fmt: skip
+    """`_difference` of the cells of `at_equal_shares`.
+
+    ``constant``: all cells have or lack a hit; ``within``: guises are exchanged within sources in all sets.
+    """
     if missing_column or cells.empty:
         sums = cells.groupby("marked")[["hit", "total"]].sum()
         rates = sums["hit"] / sums["total"]
         estimate = float(rates.get(True, np.nan) - rates.get(False, np.nan))
         about["n"] = len(cells)
-        made = claim(key, estimate, method="there are no answers", missing_column=missing_column, **about)
-        return made.not_over(alone, why)
+        return claim(key, estimate, method="there are no answers", missing_column=missing_column, **about)
     units = cells.groupby(["set", "cluster", "marked"], sort=True, observed=True)[["hit", "total"]].sum().reset_index()
-    block = units["set"].astype(str) + "/" + units["cluster"].astype(str).where(units["set"].eq("") | paired, "")
+    block = units["set"].astype(str) + "/" + units["cluster"].astype(str).where(units["set"].eq("") | within, "")
     made = group_difference_score(
         key, units["hit"], units["total"], units["marked"], [True], False, rng, cluster=VERB,
         clusters=units["cluster"].astype(str), blocks=[block], family=family, confidence_level=confidence_level,
         method=_METHOD, **about,
-    ).not_over(alone, why)  # fmt: skip
+    )  # fmt: skip
     if np.isnan(made.p):
         return made
     if cells["prompt"].nunique() < MIN_CLUSTERS:
@@ -258,18 +274,16 @@ def _difference(
     null = Null(p=1.0) if constant else None
     return claim(
         key, made.estimate, crossed, null, family=family, confidence_level=confidence_level, method=method, **about
-    ).not_over(alone, why)
+    )
 
 
 def at_equal_shares(cells: pd.DataFrame, sides: list[str], by_cluster: bool = False) -> pd.DataFrame:
     """The cells as they are where prompts and sets have the same shares on all sides; else weighed alike.
 
-    ``by_cluster``: prompts, sets and verbs or sources.
-
     A guise with more answers to the prompts that get hits whoever speaks would seem to get more of them. ``hit`` is
-    then what a cell has beyond the rate of all sides in its prompt and set, and both count by the weight of Mantel &
-    Haenszel (1959), the inverse sum of the inverse numbers of the sides: ratios of sums differ by the weighted mean of
-    the differences within prompts. What one of the sides lacks is left out.
+    then what a cell has beyond the rate of all sides in its prompt and set (``by_cluster``: and verb or source), and
+    both count by the weight of Mantel & Haenszel (1959), the inverse sum of the inverse numbers of the sides: ratios of
+    sums differ by the weighted mean of the differences within prompts. What one of the sides lacks is left out.
     """
     side = crossing(*(cells[name].astype(str) for name in sides))
     of = ["set", "prompt", *(["cluster"] if by_cluster else [])]
