@@ -81,12 +81,12 @@ def _compare(params: Params, store: Store, folder: Path, say: Report) -> tuple[p
     for name, chart in made.items():
         save(chart, folder / "figures" / name)
     known = {*results, *((audit, model) for audit, by_model in features.items() for model in by_model)}
-    earlier = [f"{audit}: {older(model, why)}." for (audit, model), why in stale(params, known).items()]
+    warnings = [f"{audit}: {older(model, why)}." for (audit, model), why in stale(params, known).items()]
     others = {one: reported_otherwise(params, *one) for one in sorted(known)}
-    earlier += [f"{audit} {model}: {said}" for (audit, model), said in others.items() if said]
-    for sentence in earlier:
+    warnings += [f"{audit} {model}: {said}" for (audit, model), said in others.items() if said]
+    for sentence in warnings:
         say(f"compare: {sentence}")
-    store.write_json(folder / "notes.json", [*earlier, *sentences(differences)])
+    store.write_json(folder / "notes.json", [*warnings, *sentences(differences)])
     store.write_json(folder / MADE_FROM, _made_from(params, store))
     store.write_json(store.headline(), headline_estimates(scores))
     return differences, len({model for by_model in features.values() for model in by_model})

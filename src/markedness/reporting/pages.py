@@ -96,7 +96,8 @@ def facts(pages: Pages, model: str) -> list[tuple[str, str]]:
             continue
         rows = columns_of(path, ("served_model", "error", "group", "prompt_id"))
         if "served_model" in rows:
-            served.update(shortened(name, LONGEST_NAME) for name in rows["served_model"].dropna())
+            for name, times_served in rows["served_model"].value_counts().items():
+                served[shortened(name, LONGEST_NAME)] += times_served
         if known := summary(pages.store.ledger_path(audit, model)):  # true after a pull, too; the files' times are not
             times += [moment for moment in (known.first, known.last) if moment]
         answered = int((rows["error"].isna()).sum()) if "error" in rows else len(rows)

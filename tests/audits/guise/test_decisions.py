@@ -180,6 +180,25 @@ def test_difference_is_not_over_a_prompt_of_one_guise_alone_and_says_so() -> Non
     assert np.isnan(alone.estimate) and np.isnan(alone.p)
 
 
+def of_own_file(guise: str, prompts: tuple[int, ...]) -> list[Verdicts]:
+    """Texts of a guise and of its own reference, each asked in some of four prompts."""
+    rng = np.random.default_rng(len(guise))
+    sides = rng.normal(size=(2, 20, 4))
+    sides[:, :, [place for place in range(4) if place not in prompts]] = np.nan
+    names = np.array([f"{guise} {n}" for n in range(20)], dtype=object)
+    return [Verdicts("unmatched", ["c1", "c2", "c3", "c4"], sides[0], sides[1], guise, guise, "SAE", names, names)]
+
+
+def test_contrast_of_guises_in_files_of_their_own_is_over_the_prompts_of_both_and_says_so() -> None:
+    first = of_own_file("AAE", (0, 1, 2))
+    made = decision_contrast("x", first, of_own_file("IE", (1, 2, 3)), np.random.default_rng(0))
+    assert made.n == 160 and np.isfinite(made.p)
+    assert made.method.endswith("; 80 of 240 have no counterpart in the other guise and are left out")
+    assert made.caveat.startswith("Not over c1, c4: texts of one guise alone have an answer.")
+    apart = decision_contrast("x", first, of_own_file("IE", (3,)), np.random.default_rng(0))
+    assert np.isnan([apart.estimate, apart.p]).all() and apart.lacking.startswith("no prompt has answers")
+
+
 def test_table_of_unlike_prompts_says_that_its_difference_is_not_that_of_its_rates() -> None:
     rng = np.random.default_rng(0)
     rows = [("c1", "", "", -3.0), ("c2", "", "", -3.0)]

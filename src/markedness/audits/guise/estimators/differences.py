@@ -150,7 +150,9 @@ def _difference_of_differences(
         f"of {names[1]}"
         for word in ("more", "fewer")
     )
-    cells = at_equal_shares(cells.assign(set=""), ["side", "marked"])
+    whole, cells = cells, at_equal_shares(cells.assign(set=""), ["side", "marked"])
+    if cells.empty:
+        return _told(claim(key, np.nan, method="", **about), whole, cells)
     part = np.asarray(2 * cells["side"].astype(int) + cells["marked"].astype(int), dtype=np.intp)
     sums = cells.groupby(["side", "marked"])[["hit", "total"]].sum()
     rates = sums["hit"] / sums["total"]
@@ -164,10 +166,11 @@ def _difference_of_differences(
     about["n"] = len(cells)
     sampled = "verbs or texts" if PROMPT in found.fixed else "verbs or texts crossed with prompts"
     method = f"{why}: each rate minus that of the reference in its own sets; t over {sampled}, each left out in turn"
-    return claim(
+    made = claim(
         key, estimate, found, family=family, confidence_level=confidence_level, method=method,
         missing_column=missing_column, **about,
     )  # fmt: skip
+    return _told(made, whole, cells)
 
 
 def _alike(cells: pd.DataFrame, part: Codes) -> float:
@@ -230,6 +233,14 @@ def _difference(
         key, equal, rng, family, confidence_level, missing_column, cells["hit"].nunique() <= 1,
         paired and equal is not cells, **about,
     )  # fmt: skip
+    return _told(made, cells, equal)
+
+
+def _told(made: Score, cells: pd.DataFrame, equal: pd.DataFrame) -> Score:
+    """The Score, which says how many cells, and which prompts, are in none of `at_equal_shares`."""
+    if equal.empty and not cells.empty:
+        why = "no prompt has answers about texts of both guises"
+        return replace(made, lacking=why, method=f"not estimated: {why}")
     if (left := len(cells) - len(equal)) and not made.missing:
         what = f"{left:,} of {len(cells):,} have no counterpart in the other guise and are left out"
         made = replace(made, method=f"{made.method}; {what}")
