@@ -48,6 +48,21 @@ def test_blind_worlds_are_not_accused_of_order_effects() -> None:
         assert stats.binomtest(found, len(made), 0.05, alternative="greater").pvalue > 0.01, (term, found)
 
 
+def test_a_task_that_is_asked_more_often_in_one_way_makes_no_order_effect() -> None:
+    found = []
+    for seed in range(40):
+        rows, rng = pairs(seed), np.random.default_rng(seed)
+        often = rng.random(len(rows)) < np.where(rows["task"] == "poor", 0.9, 0.1)
+        judged = rng.random(len(rows)) < np.where(rows["task"] == "poor", 0.5, 0.1)
+        rows = rows.assign(
+            answer_order=np.where(often, "yes first", "no first"), together=often.astype(float), delta=-1.0 * judged
+        )
+        found.append(order_effects(rows, 0.95).set_index("term")["p"].astype(float))
+    for term in TERMS:
+        count = sum(one[term] <= 0.05 for one in found)
+        assert stats.binomtest(count, len(found), 0.05, alternative="greater").pvalue > 0.01, (term, count)
+
+
 @pytest.mark.parametrize(("term", "size"), [("position", 0.06), ("together", 0.4), ("answer_order", 0.4)])
 def test_planted_order_effects_are_found_with_their_size(term: str, size: float) -> None:
     made = [order_effects(pairs(seed, **{term: size}), 0.95).set_index("term") for seed in range(10)]

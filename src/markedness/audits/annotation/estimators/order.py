@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 
@@ -28,11 +26,13 @@ def order_effects(pairs: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        `COLUMNS`, a row per term that varies. ``position``: change of the gap, cells apart, where the marked text
-        stands ten places later than its twin. ``together``: gap of twins in one request minus that of twins in two;
-        ``answer_order``: gap where the question names yes first minus that where it names no first; both over all
-        tasks, unfavorable ones with the opposite sign, so that positive is more favorable. Intervals and p over crossed
-        names, reference names and vignettes (dialect: pairs of texts); p_adjusted by Benjamini-Hochberg.
+        `COLUMNS`, a row per term that varies within a cell (group x task): the mean over the cells, weighted as by
+        Mantel and Haenszel, so that tasks asked more often in one way make none. ``position``: change of the gap
+        where the marked text stands ten places later than its twin. ``together``: gap of twins in one request minus
+        that of twins in two; ``answer_order``: gap where the question names yes first minus that where it names no
+        first; in both the gap of unfavorable tasks has the opposite sign, so that positive is more favorable, and tasks
+        without valence do not count. Intervals and p over crossed names, reference names and vignettes (dialect: pairs
+        of texts); p_adjusted by Benjamini-Hochberg.
     """
     there = np.isfinite(pairs["delta"].to_numpy(dtype=float))
     pairs = pairs[there].reset_index(drop=True)
@@ -40,13 +40,13 @@ def order_effects(pairs: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
     if len(pairs):
         paradigm = str(pairs["paradigm"].iloc[0])
         known, missing = factors(pairs, paradigm == "dialect")
-        for term, columns, estimator in _terms(pairs):
+        for term, columns in _terms(pairs):
             used = np.isfinite(columns).all(axis=1)
-            estimate = float(estimator(columns[used].sum(axis=0)[None])[0])
+            estimate = float(_slope(columns[used].sum(axis=0)[None])[0])
             found = None
             if not missing:
                 own = {name: labels[used] for name, labels in known.items()}
-                found = spread(_leave_out(columns[used], estimator), own)
+                found = spread(_leave_out(columns[used]), own)
             bounds = (np.nan, np.nan, np.nan)
             if found is not None:
                 bounds = (*found.interval(estimate, confidence_level), found.p(estimate))
@@ -56,36 +56,43 @@ def order_effects(pairs: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
     return table.assign(p_adjusted=benjamini_hochberg(table["p"]))
 
 
-def _terms(pairs: pd.DataFrame) -> list[tuple[str, Floats, Callable[[Floats], Floats]]]:
-    """Term, columns that are summed by cluster, and the estimate from their sums (draws, columns)."""
-    found: list[tuple[str, Floats, Callable[[Floats], Floats]]] = []
+def _terms(pairs: pd.DataFrame) -> list[tuple[str, Floats]]:
+    """Term, and z x gap and z^2 of each pair, where z is how it was asked less the mean of its cell; NaN: not used."""
+    found: list[tuple[str, Floats]] = []
     delta = pairs["delta"].to_numpy(dtype=float)
-    if "position" in pairs:
-        x = (pairs["position"] - pairs["position_reference"]).to_numpy(dtype=float) / PLACES
-        code, table = cells(pairs)
-        here = np.isfinite(x)
-        sums = [np.bincount(code[here], values[here], len(table)) for values in (np.ones(len(x)), delta, x)]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            y, z = delta - (sums[1] / sums[0])[code], x - (sums[2] / sums[0])[code]
-        if here.any() and np.nanstd(z) > 0:
-            found.append(("position", np.column_stack([z * y, z * z]), lambda sums: sums[:, 0] / sums[:, 1]))
     valence = pairs["valence"].to_numpy(dtype=float) if "valence" in pairs else np.zeros(len(pairs))
-    for term, value in {"together": 1.0, "answer_order": "yes first"}.items():
-        if term not in pairs:
-            continue
-        one = (pairs[term] == value).to_numpy(dtype=float)
-        one = np.where(pairs[term].notna() & (valence != 0), one, np.nan)
-        if np.nanmin(one, initial=1) == 0 and np.nanmax(one, initial=0) == 1:
-            signed = delta * valence
-            columns = np.column_stack([one * signed, one, (1 - one) * signed, 1 - one])
-            found.append((term, columns, lambda sums: sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]))
+    cell, table = cells(pairs)
+    for term, asked in _as_asked(pairs).items():
+        values = delta if term == "position" else delta * valence
+        here = np.isfinite(asked) & ((term == "position") | (valence != 0))
+        n, x, y = (np.bincount(cell[here], of[here], len(table)) for of in (np.ones(len(pairs)), asked, values))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            z = np.where(here, asked - (x / n)[cell], np.nan)
+            gap = values - (y / n)[cell]
+        if here.any() and np.nanstd(z) > 0:
+            found.append((term, np.column_stack([z * gap, z * z])))
     return found
 
 
-def _leave_out(columns: Floats, estimator: Callable[[Floats], Floats]) -> LeaveOut:
+def _as_asked(pairs: pd.DataFrame) -> dict[str, Floats]:
+    """How each pair was asked, by term: places between twins in units of `PLACES`, or 1 and 0; NaN where unknown."""
+    found = {}
+    if "position" in pairs:
+        found["position"] = (pairs["position"] - pairs["position_reference"]).to_numpy(dtype=float) / PLACES
+    for term, value in {"together": 1.0, "answer_order": "yes first"}.items():
+        if term in pairs:
+            found[term] = np.where(pairs[term].notna(), (pairs[term] == value).to_numpy(dtype=float), np.nan)
+    return found
+
+
+def _slope(sums: Floats) -> Floats:
+    """Change of the gap by one unit from the sums (draws, 2)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(sums[:, 0] / sums[:, 1])
+
+
+def _leave_out(columns: Floats) -> LeaveOut:
     def without(codes: Codes, n_clusters: int) -> Floats:
-        sums = np.column_stack([np.bincount(codes, column, n_clusters) for column in columns.T])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(estimator(columns.sum(axis=0) - sums))
+        return _slope(columns.sum(axis=0) - np.column_stack([np.bincount(codes, x, n_clusters) for x in columns.T]))
 
     return without
