@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pytest
 from scipy import stats
 from tests.audits.personas.conftest import STIMULI, tabled, written
 from tests.cells import number
@@ -117,8 +118,12 @@ def rated(seed: int, shift: float = 0.0, study: worlds.Study = SMALL) -> Feature
     return {**tables, "texts": texts.assign(**{"lexicon: woman": rate})}
 
 
-def compared(seed: int, shift: float = 0.0) -> pd.DataFrame:
+def compared(seed: int, shift: float = 0.0, unanswered: float = 0.0) -> pd.DataFrame:
+    """Two models; ``unanswered``: share of the texts of one prompt that the second did not write."""
     models = {"a": rated(seed), "b": rated(seed + 10_000, shift)}
+    texts = models["b"]["texts"]
+    lost = texts["prompt_id"].eq("prompt 1") & (np.random.default_rng(seed).random(len(texts)) < unanswered)
+    models["b"] = {**models["b"], "texts": texts[~lost]}
     versions = pd.DataFrame({"model": ["a", "b"], "scripted": False})
     return evaluate.across(models, versions, evaluate.Params(axes=GENDER))["personas_lexicon"].set_index("group")
 
@@ -126,6 +131,23 @@ def compared(seed: int, shift: float = 0.0) -> pd.DataFrame:
 def test_lexicon_rates_of_two_models_that_do_not_differ_are_rarely_told_apart() -> None:
     found = [compared(seed)["p"].astype(float)["woman"] for seed in range(60)]
     assert accused(found) > 0.01, sum(p <= 0.05 for p in found)
+
+
+@pytest.mark.parametrize("unanswered", [0.7, 1.0])
+def test_lexicon_rates_do_not_differ_where_one_model_answered_few_of_a_prompt(unanswered: float) -> None:
+    found = [compared(seed, unanswered=unanswered) for seed in range(40)]
+    ps = [table["p"].astype(float)["woman"] for table in found]
+    assert accused(ps) > 0.01, sum(p <= 0.05 for p in ps)
+    assert found[0]["method"].str.endswith("at equal shares of the prompts and groups that both have").all()
+    assert compared(1, 1.0, unanswered)["p"].astype(float)["woman"] <= 0.05
+
+
+def test_lexicon_rates_of_models_without_a_common_prompt_say_so() -> None:
+    versions = pd.DataFrame({"model": ["a", "b"], "scripted": False})
+    other = rated(1)
+    other = {**other, "texts": other["texts"].assign(prompt_id=other["texts"]["prompt_id"] + " of people")}
+    table = evaluate.across({"a": rated(0), "b": other}, versions, evaluate.Params(axes=GENDER))["personas_lexicon"]
+    assert table["method"].str.endswith("no prompt of a group in common: all texts").all() and len(table)
 
 
 def test_a_planted_lexicon_rate_is_found_where_it_is_and_only_there() -> None:

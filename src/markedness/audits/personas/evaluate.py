@@ -65,15 +65,8 @@ def across(features: Mapping[str, FeatureTables], versions: pd.DataFrame, params
     """``personas_lexicon``: lexicon rates of every two models, scripted controls apart; {} with one model."""
     scripted = set(versions.loc[versions["scripted"], "model"])
     models = [model for model in features if model not in scripted]
-    scores = {
-        model: [
-            score
-            for corpus in corpora(features[model], params.axes)
-            for score in text_tables.lexicon(corpus, params.lexicon_within, params.confidence_level)[1]
-        ]
-        for model in models
-    }
-    table = text_tables.lexicon_differences(scores, params.confidence_level)
+    texts = {model: corpora(features[model], params.axes) for model in models}
+    table = text_tables.lexicon_differences(texts, params.lexicon_within, params.confidence_level)
     return {"personas_lexicon": table} if len(table) else {}
 
 

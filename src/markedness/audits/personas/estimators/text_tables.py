@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -36,35 +36,51 @@ def lexicon(
     """Mean percent of lexicon words with its interval, and its standard error (population sd over root n) as published.
 
     ``within_values``: axis -> values; only texts that have them. No entry: all texts. Beside the table the same as
-    Scores, a row each, that can be compared between models.
+    Scores, a row each.
     """
-    within = np.ones(len(corpus.used), dtype=bool)
-    for axis, values in within_values.items():
-        within &= corpus.used[axis].isin(values).to_numpy()
     rows, made = [], []
-    for column in [str(name) for name in corpus.used if str(name).startswith("lexicon: ")]:
-        percents = corpus.used[column].to_numpy(float)
-        for texts in corpus.sets:
-            here = texts.mask & within & ~np.isnan(percents)
-            part = percents[here]
-            if len(part):
-                error = part.std() / np.sqrt(len(part)) if len(part) > 1 else np.nan
-                name = column.removeprefix("lexicon: ")
-                score = _rate(corpus, f"lexicon.{corpus.kind}: {name}: {texts.name}", percents, here, confidence_level)
-                bounds = score.ci_low, score.ci_high
-                rows.append((corpus.kind, name, texts.name, part.mean(), error, *bounds, len(part), texts.left_out))
-                made.append(replace(score, group=texts.name, n_missing=texts.left_out))
+    for (name, group), (percents, here) in _rated(corpus, within_values).items():
+        part, left_out = percents[here], next(texts.left_out for texts in corpus.sets if texts.name == group)
+        error = part.std() / np.sqrt(len(part)) if len(part) > 1 else np.nan
+        score = _rate(corpus, (name, group), percents, here.astype(float), confidence_level)
+        rows.append((corpus.kind, name, group, part.mean(), error, score.ci_low, score.ci_high, len(part), left_out))
+        made.append(replace(score, group=group, n_missing=left_out))
     columns = ["kind", "lexicon", "group", "mean_percent", "standard_error", "ci_low", "ci_high", "n", "left_out"]
     return pd.DataFrame(rows, columns=columns), made
 
 
+def _rated(
+    corpus: Corpus, within_values: Mapping[str, Collection[str]]
+) -> dict[tuple[str, str], tuple[NDArray[np.float64], NDArray[np.bool_]]]:
+    """(Lexicon, group) -> percent of each used text, and which texts are counted; only where one is."""
+    within = np.ones(len(corpus.used), dtype=bool)
+    for axis, values in within_values.items():
+        within &= corpus.used[axis].isin(values).to_numpy()
+    found = {}
+    for column in [str(name) for name in corpus.used if str(name).startswith("lexicon: ")]:
+        percents = corpus.used[column].to_numpy(float)
+        for texts in corpus.sets:
+            here = texts.mask & within & ~np.isnan(percents)
+            if here.any():
+                found[column.removeprefix("lexicon: "), texts.name] = percents, here
+    return found
+
+
 def _rate(
-    corpus: Corpus, key: str, percents: NDArray[np.float64], here: NDArray[np.bool_], confidence_level: float
+    corpus: Corpus,
+    of: tuple[str, str],
+    percents: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    confidence_level: float,
 ) -> Score:
-    """The mean over some texts, with the sampling error of the clusters; no test, since a rate of 0 is no question."""
-    units = corpus.units
-    mean = percents[here].mean()
-    influences = np.bincount(units.of_text[here], (percents[here] - mean) / here.sum(), len(units))
+    """The weighted mean of the texts of a (lexicon, group), with the sampling error of the clusters.
+
+    There is no test, since a rate of 0 is no question.
+    """
+    units, here = corpus.units, weights > 0
+    mean = np.average(percents[here], weights=weights[here])
+    share = weights[here] / weights.sum()
+    influences = np.bincount(units.of_text[here], share * (percents[here] - mean), len(units))
     inside = np.bincount(units.of_text[here], minlength=len(units)) > 0
     clustered = np.zeros(len(units.clusters.names))
     np.add.at(clustered, units.clusters.of_unit, influences)
@@ -75,20 +91,24 @@ def _rate(
         names = [name for name, one in zip(units.clusters.names, used, strict=True) if one]
         found = influence_spread(units.factor, names, clustered[used], units.clusters.strata[used])
     made = claim(
-        key, float(mean), found, Null(), confidence_level=confidence_level, method=units.method("no test of a rate"),
-        missing_column=units.missing_column, n=int(here.sum()), unit="texts",
+        f"lexicon.{corpus.kind}: {of[0]}: {of[1]}", float(mean), found, Null(), confidence_level=confidence_level,
+        method=units.method("no test of a rate"), missing_column=units.missing_column, n=int(here.sum()), unit="texts",
         positive="the texts have words of the lexicon",
     )  # fmt: skip
     return made if units.missing_column else replace(made, lacking="")
 
 
-def lexicon_differences(scores: Mapping[str, Sequence[Score]], confidence_level: float) -> pd.DataFrame:
+def lexicon_differences(
+    models: Mapping[str, Sequence[Corpus]], within_values: Mapping[str, Collection[str]], confidence_level: float
+) -> pd.DataFrame:
     """Rates of every two models, human texts among them, by kind, lexicon and group.
 
     Parameters
     ----------
-    scores
-        Model -> the Scores of `lexicon`.
+    models
+        Model -> its texts, by kind.
+    within_values
+        As of `lexicon`.
     confidence_level
         Of the intervals.
 
@@ -96,21 +116,53 @@ def lexicon_differences(scores: Mapping[str, Sequence[Score]], confidence_level:
     -------
     DataFrame
         model_a, model_b, kind, lexicon, group, a, b, difference (a - b, percent), ci_low, ci_high, p (t over clusters,
-        those that both were asked paired), p_adjusted (Benjamini-Hochberg over all rows), method. Exploratory.
+        those that both were asked paired), p_adjusted (Benjamini-Hochberg over all rows), method. Where the texts of
+        the two are of prompts or groups in unlike shares, rates and difference are of those that both have, at equal
+        shares, and the method says so, or that they have none in common. Exploratory.
     """
     rows = []
-    for a, b in combinations(scores, 2):
-        second = {score.key: score for score in scores[b]}
-        for first in scores[a]:
-            if first.key in second:
-                made, other = difference(first, second[first.key], confidence_level), second[first.key]
-                kind, name, group = first.key.removeprefix("lexicon.").split(": ", 2)
-                values = (first.estimate, other.estimate, made.estimate, made.ci_low, made.ci_high, made.p)
-                rows.append((a, b, kind, name, group, *values, made.method))
+    for a, b in combinations(models, 2):
+        for first, second in product(models[a], models[b]):
+            if first.kind == second.kind:
+                compared = _compared_rates(first, second, within_values, confidence_level)
+                rows += [(a, b, first.kind, *row) for row in compared]
     columns = ["model_a", "model_b", "kind", "lexicon", "group", "a", "b", "difference", "ci_low", "ci_high", "p"]
     table = pd.DataFrame(rows, columns=[*columns, "method"])
     table.insert(len(columns), "p_adjusted", benjamini_hochberg(table["p"]))
     return table
+
+
+def _compared_rates(
+    first: Corpus, second: Corpus, within_values: Mapping[str, Collection[str]], confidence_level: float
+) -> Iterator[tuple[str | float, ...]]:
+    """Lexicon, group, both rates, their difference, its bounds and p, and the method."""
+    both = (first, second)
+    asked = [one.used["prompt_id"].fillna("").str.cat(one.used["group"].fillna(""), "\0") for one in both]
+    code, cells = pd.factorize(pd.concat(asked))
+    of_text = np.split(code, [len(first.used)])
+    rated = [_rated(one, within_values) for one in both]
+    for of in [one for one in rated[0] if one in rated[1]]:
+        counts = [np.bincount(of_text[i][rated[i][of][1]], minlength=len(cells)) for i in (0, 1)]
+        weights, said = _equal_shares(np.array(counts))
+        a, b = (
+            _rate(both[i], of, rated[i][of][0], weights[i][of_text[i]] * rated[i][of][1], confidence_level)
+            for i in (0, 1)
+        )
+        made = difference(a, b, confidence_level)
+        values = (a.estimate, b.estimate, made.estimate, made.ci_low, made.ci_high, made.p)
+        yield *of, *values, f"{made.method}{said}"
+
+
+def _equal_shares(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], str]:
+    """The weight of a text of each cell (prompt x group) for each of two models, (2, cells), and what to say of it."""
+    both = (counts > 0).all(axis=0)
+    if not both.any():
+        return np.ones(counts.shape), "; the two have no prompt of a group in common: all texts"
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    if np.allclose(shares[0], shares[1]):
+        return np.ones(counts.shape), ""
+    weights = np.where(both, counts[::-1] / np.maximum(counts.sum(axis=0), 1), 0)
+    return weights, "; at equal shares of the prompts and groups that both have"
 
 
 def sentiment(corpus: Corpus) -> pd.DataFrame:
