@@ -165,6 +165,8 @@ NOT_SHOWN, SHOWN_IN_PART = "not shown", "shown in part"
 """``estimator`` of what rests on such probabilities alone, or in part, in the tables of an audit."""
 UNSUPPORTED, FILTERED, UNSCORED = "unsupported", "content_filter", "unscored"
 """``finish_reason``: the backend cannot serve it; the server's filter withheld it; a service gave the text no score."""
+ENDED = frozenset(("stop", "length"))
+"""``finish_reason`` of an answer that the model ended, or that is as long as was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +200,14 @@ class Completion:
 
     @property
     def empty(self) -> bool:
-        """The draw stands, without a text: billed where reasoning used up ``max_tokens``, or withheld."""
-        withheld = self.finish_reason in (FILTERED, UNSCORED)  # to ask until one passes selects what is measured
-        return self.error is not None and self.text is None and (withheld or bool(self.completion_tokens))
+        """The draw stands, without a text: billed where reasoning used up ``max_tokens``, or withheld.
+
+        To ask until one passes would select what is measured. Where a server counts no tokens, what the model ended
+        stands; where it counts 0, nothing was drawn.
+        """
+        ended = self.completion_tokens is None and self.finish_reason in ENDED
+        stands = ended or bool(self.completion_tokens) or self.finish_reason in (FILTERED, UNSCORED)
+        return self.error is not None and self.text is None and stands
 
 
 def answerless_status(generations: pd.DataFrame) -> pd.Series:

@@ -278,6 +278,24 @@ def test_generate_answer_paid_for_but_empty_is_recorded_and_asked_again_only_whe
 IN_BATCHES: dict[str, Any] = {"batch_api": True, "batch_poll": 0.01}
 
 
+@pytest.mark.parametrize("fault", ["no-content", "no-choices"])
+@pytest.mark.parametrize("batch", [False, True])
+def test_generate_billed_answer_that_leaves_its_text_out_is_recorded_and_not_asked_for_again(
+    tmp_path: Path, fault: str, batch: bool
+) -> None:
+    # it would be asked for until it has one, while its group is the one that the model has no text about
+    with Server() as server:
+        params = toy_study.study(
+            tmp_path, server.url, ["a", f"fault:{fault}*1 b"], chat=True, **IN_BATCHES if batch else {}
+        )
+        first, counts, _ = run(params)
+        assert (counts.answered, counts.failed, counts.empty) == (1, 1, 1)
+        assert "the answer is empty" in str(first["error"].iloc[1])
+        again, counts, _ = run(params)
+        assert (counts.answered, counts.failed, counts.empty_from_ledger) == (1, 1, 1)
+        pd.testing.assert_frame_equal(first, again)
+
+
 @pytest.mark.parametrize("fault", ["content-filter", "400-filter"])
 @pytest.mark.parametrize("batch", [False, True])
 def test_generate_answer_withheld_by_a_filter_is_recorded_and_not_asked_for_again(

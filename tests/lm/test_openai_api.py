@@ -145,6 +145,59 @@ def test_read_completion_refusal_beside_an_empty_content_is_the_text() -> None:
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "reasoning": "They want a word"}, {"role": "assistant", "tool_calls": [{"id": "a"}]}, {},
+        {"content": None}, {"content": [{"type": "redacted_thinking", "data": "x"}]}, None,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("usage", "stands"), [({"completion_tokens": 9}, True), ({}, True), ({"completion_tokens": 0}, False)]
+)
+def test_read_completion_message_without_a_text_is_a_draw_that_stands_where_the_model_ended(
+    message: Any, usage: dict[str, int], stands: bool
+) -> None:
+    answer: dict[str, Any] = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+    if not stands and "content" not in (message or {}):
+        with pytest.raises(RequestFailed, match=r"no message\.content"):
+            read_completion(answer, chat("Say"), True, Redaction())
+        return
+    completion = read_completion(answer, chat("Say"), True, Redaction())
+    assert (completion.text, completion.empty) == (None, stands) and "empty" in str(completion.error)
+
+
+@pytest.mark.parametrize("message", [{"text": "lamp"}, {"role": "assistant", "answer": "lamp"}, "lamp"])
+def test_read_completion_message_with_its_text_elsewhere_is_of_a_schema_that_is_not_known(message: Any) -> None:
+    answer = answer_of("chat")
+    answer["choices"][0]["message"] = message
+    with pytest.raises(RequestFailed, match=r"no message\.content"):
+        read_completion(answer, chat("Say"), True, Redaction())
+    with pytest.raises(RequestFailed, match=r"no message\.content"):
+        read_completion(answer_of("mapping"), chat("Say"), True, Redaction())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"refusal": "I can't."},
+        {"content": None, "refusal": "I can't."},
+        {"content": [{"type": "refusal", "refusal": "I can't."}]},
+    ],
+)
+def test_read_completion_refusal_without_a_content_is_the_text(message: dict[str, Any]) -> None:
+    completion = read_completion({"choices": [{"message": message}]}, chat("Say"), True, Redaction())
+    assert (completion.text, completion.error) == ("I can't.", None)
+
+
+def test_read_completion_without_choices_says_nothing_of_token_probabilities() -> None:
+    answer = {"choices": [], "usage": {"completion_tokens": 9}}
+    assert read_completion(answer, chat("Say"), True, Redaction()).empty
+    for asked, billed in ((chat("Say", candidates=("lamp", "river")), answer), (chat("Say"), {"choices": []})):
+        with pytest.raises(RequestFailed, match="no choices"):
+            read_completion(billed, asked, True, Redaction())
+
+
+@pytest.mark.parametrize(
     ("usage", "output"),
     [
         ({"total_tokens": 12}, 9),  # 3 + 9

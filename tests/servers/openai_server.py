@@ -329,12 +329,14 @@ class Server:
                 choice["logprobs"] = {"top_logprobs": [dict(pairs)], "tokens": [pairs[0][0]]}
         if fault == "schema-billed":
             choice = {"index": 0}
+        if fault == "no-content":
+            choice["message"] = {"role": "assistant", "reasoning_content": "They want a word for it"}
         given, made = len(prompt.split()), {"empty": 0, "null": 0, "empty-paid": 600}.get(fault or "", 9)
         return {
             "id": "cmpl-1", "object": "chat.completion" if chat else "text_completion", "created": 1,
             "model": self.served_model or f"{request['model']}-served",
             "system_fingerprint": "fp_two" if fault == "fingerprint" else "fp_one",
-            "choices": [choice],
+            "choices": [] if fault == "no-choices" else [choice],
             "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
         }  # fmt: skip
 

@@ -21,6 +21,10 @@ LEAST_MASS = 1 / MOST_MASS
 """The least sum of the alternatives where one of them is shown with no probability: no token behind it has any."""
 _SPACES = " \t\n▁Ġ"
 """White space, and how SentencePiece and byte-level BPE write it where a server does not decode tokens."""
+_BESIDE = frozenset(("role", "name", "refusal", "reasoning", "reasoning_content", "reasoning_text", "thinking"))
+"""Texts beside the one of a message: where another is in place of it, the message is of a schema that is not known."""
+_NO_TEXT = frozenset(("thinking", "redacted_thinking", "reasoning"))
+"""Types of parts of a content that are no part of its text."""
 _FINISH_REASON = re.compile(r"[A-Za-z_-]{1,40}")
 
 
@@ -36,11 +40,11 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
         fault = answer["error"]
         detail = fault.get("message", fault) if isinstance(fault, dict) else fault
         raise RequestFailed(redaction.error(f"the server reports an error: {detail}"))
-    choice = _first_choice(answer)
+    prompt_tokens, completion_tokens = reported_usage(answer)
+    choice = _first_choice(answer, billed=bool(completion_tokens) and not prompt.candidates)
     if choice.get("error") or choice.get("finish_reason") == "error":
         reason = f"the server broke the answer off: {choice.get('error') or 'error'}"
         raise RequestFailed(redaction.error(reason), cause=BROKEN_OFF)
-    prompt_tokens, completion_tokens = reported_usage(answer)
     said = choice.get("finish_reason")
     served: dict[str, Any] = {
         "finish_reason": end_of(said, redaction) if isinstance(said, str) else None,
@@ -63,7 +67,7 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
             for word, log_prob in zip(prompt.candidates, log_probs, strict=True)
         )
         return Completion(log_probs=log_probs, reasons=reasons, estimator=TOP_LOGPROBS, coverage=coverage, **served)
-    text = _content(choice, chat)
+    text = _content(choice, chat, ended=Completion(error="", **served).empty)
     stopped_at_once = text is not None and not chat and bool(prompt.sampling.stop)
     if text is None or (not text.strip() and not stopped_at_once):
         return Completion(error=f"the answer is empty (finish reason {served['finish_reason']})", **served)
@@ -92,20 +96,31 @@ def reported_name(value: Any, redaction: Redaction) -> str | None:
     return redaction.name(value) if isinstance(value, str) else None
 
 
-def _first_choice(answer: Any) -> dict[str, Any]:
+def _first_choice(answer: Any, billed: bool) -> dict[str, Any]:
+    """The first choice; {} where an answer that was billed has none, as of a gateway whose model gave no text."""
     choices = answer.get("choices") if isinstance(answer, dict) else None
+    if choices == [] and billed:
+        return {}
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise RequestFailed("the answer has no choices, so it is of no schema this project knows", cause="unreadable")
     return choices[0]
 
 
-def _content(choice: Mapping[str, Any], chat: bool) -> str | None:
-    """The text of a choice, or else its refusal; None where the server sends null."""
-    holder = choice.get("message") if chat else choice
+def _content(choice: Mapping[str, Any], chat: bool, ended: bool) -> str | None:
+    """The text of a choice, or else its refusal; None where the server gives none.
+
+    A message may leave out its content where there is none, which counts where the model ``ended``.
+    """
     field = "content" if chat else "text"
-    if not isinstance(holder, dict) or field not in holder:
+    holder = choice.get("message", 0 if choice else None) if chat else choice
+    holder = {} if holder is None else holder
+    known = isinstance(holder, dict)
+    if known and field not in holder:
+        elsewhere = any(isinstance(text, str) and text for name, text in holder.items() if name not in _BESIDE)
+        known = bool(not choice or (chat and not elsewhere and (ended or holder.get("refusal"))))
+    if not known:
         raise RequestFailed(f"the answer has no {'message.' if chat else ''}{field}", cause="unreadable")
-    text = _joined(holder[field])
+    text = _joined(holder.get(field))
     if text is None or text == "":
         refusal = holder.get("refusal")
         return refusal if isinstance(refusal, str) and refusal.strip() else text
@@ -115,12 +130,18 @@ def _content(choice: Mapping[str, Any], chat: bool) -> str | None:
 
 
 def _joined(content: Any) -> Any:
-    """Content in parts, as models that reason send it, as the text of its parts of text; else what it was."""
+    """Content in parts, as models that reason send it, as the text of its parts of text; else what it was.
+
+    Parts of refusal alone are the text.
+    """
     if not isinstance(content, list) or not content or not all(isinstance(part, dict) for part in content):
         return content
-    texts = [part.get("text") for part in content if part.get("type") == "text"]
-    known = all(part.get("type") in ("text", "thinking") for part in content)
-    return "".join(texts) if known and all(isinstance(text, str) for text in texts) else content
+    parts = [(part.get("type"), part.get(str(part.get("type")))) for part in content]
+    said = [(kind, text) for kind, text in parts if kind not in _NO_TEXT]
+    if not all(kind in ("text", "refusal") and isinstance(text, str) for kind, text in said):
+        return content
+    texts = [text for kind, text in said if kind == "text"]
+    return "".join(texts or [text for _, text in said])
 
 
 def _count(value: Any) -> int | None:

@@ -153,7 +153,7 @@ class Plan:
                 self.ledger.append(draw, answer, asked)
                 self.found[distinct] = True
             except ValueError as error:
-                answer = Completion(error=str(error), finish_reason=answer.finish_reason)
+                answer = Completion(error=str(error))
         if answer.error is None:
             counts.answered += copies
             return
