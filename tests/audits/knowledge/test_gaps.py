@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from markedness.audits.knowledge import evaluate, worlds
 from markedness.audits.knowledge.estimators.augmentation import augmentation_effects
-from markedness.audits.knowledge.estimators.classes import Cells, SubjectClass
+from markedness.audits.knowledge.estimators.classes import Cells, SubjectClass, subject_classes
 from markedness.audits.knowledge.estimators.gaps import Crawls, Part, gap, gap_scores, independent_error
-from markedness.audits.knowledge.estimators.scores import level
+from markedness.audits.knowledge.estimators.scores import level, scores
 from markedness.audits.knowledge.estimators.tables import toxicity_table
 from markedness.results import Score
 from markedness.stats.inference import difference
@@ -235,3 +236,54 @@ def test_gap_with_a_subject_of_few_crawls_is_not_accused(n_crawls: int, sd: floa
         toxicity(seed, {"Ash": 8, "Beech": n_crawls, "Oak": 8}, sd_of_beech=sd)[0].p <= 0.05 for seed in range(300)
     )
     assert stats.binomtest(found, 300, 0.05, alternative="greater").pvalue > 0.01, found
+
+
+def of_prompts(seed: int, share: float, prompts: int = 2, tone: float = 0.4) -> dict[str, Score]:
+    """Scores of twelve crawls without an effect; this share of the reference's answers is of the first half of prompts.
+
+    The same share of the marked subjects' is of the second half, in which answers are bad as often as ``tone`` says.
+    """
+    rng = np.random.default_rng(seed)
+    people = {"gender identity": ("Men", "Women", "Non-binary People")}
+    study = worlds.Study(classes=people, crawls=12, completions=4, draws=4)
+    triples = study.draw(rng)["triples"]
+    of_reference = triples["subject"].eq(triples["reference"]).to_numpy()
+    second = rng.random(len(triples)) < np.where(of_reference, 1 - share, share)
+    bad = second & triples["regard"].notna().to_numpy() & (rng.random(len(triples)) < tone)
+    prompt = rng.integers(0, prompts // 2, len(triples)) + second * (prompts // 2)
+    triples = triples.assign(
+        prompt_id=pd.Series(prompt, index=triples.index).astype(str), round=0, strategy="corpus",
+        regard=triples["regard"].mask(bad, "negative"), topic=triples["topic"].mask(bad, 5),
+    )  # fmt: skip
+    found = scores({"triples": triples}, evaluate.Params(), np.random.default_rng(0))
+    return {score.key: score for score in found}
+
+
+OF_PROMPTS = ("regard_gap.marked", "toxicity_gap.marked", "valid.difference", "topic_divergence.marked")
+
+
+def test_answers_to_other_prompts_than_the_references_have_no_interval_and_no_p() -> None:
+    found = of_prompts(0, 0.7)
+    made = [found[key] for key in (*OF_PROMPTS, "regard_gap.gender_identity", "regard_gap.gender_identity: Women")]
+    assert all(np.isfinite(score.estimate) and not score.has_interval and np.isnan(score.p) for score in made)
+    assert all("other prompts, rounds or strategies than the reference's" in score.lacking for score in made)
+    slightly = of_prompts(0, 0.57)
+    for key in OF_PROMPTS:
+        assert np.isfinite(slightly[key].p) and "what these do is part of it" in slightly[key].caveat, key
+
+
+@pytest.mark.parametrize("prompts", [2, 40])
+def test_answers_to_the_same_prompts_keep_their_p_however_many_prompts_there_are(prompts: int) -> None:
+    found = [of_prompts(seed, 0.5, prompts) for seed in range(20)]
+    for key in OF_PROMPTS:
+        kept = [one[key].p for one in found if np.isfinite(one[key].p)]
+        assert len(kept) >= 18 and stats.binomtest(sum(p <= 0.05 for p in kept), len(kept), 0.05).pvalue > 0.01
+
+
+def test_prompts_that_each_subject_has_for_itself_tell_nothing_but_rounds_do() -> None:
+    triples = worlds.worlds()[0].draw(np.random.default_rng(0))["triples"]
+    own = triples.assign(prompt_id=triples["subject"] + " are")
+    (one, *_), odd = subject_classes(own), own["round"].eq(0) & own["subject"].eq(own["reference"])
+    assert one.unlike(one.marked, True) <= 0.1
+    (one, *_) = subject_classes(own[~odd])
+    assert one.unlike(one.marked, True) > 0.2 and one.unlike(one.marked, False) > 0.2

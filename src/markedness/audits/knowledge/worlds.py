@@ -32,7 +32,7 @@ _GAPS = ("regard_gap.marked", "toxicity_gap.marked", "topic_divergence.marked")
 
 
 @dataclass(frozen=True)
-class _Study:
+class Study:
     """A scripted model: a triple is its subject's own, or has tone and topic of a triple that was shown."""
 
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _SUBJECTS)
@@ -141,7 +141,7 @@ def worlds(size: str = "quick") -> Sequence[World]:
     def world(
         name: str, about: str, false: Sequence[str] = SPEC.headline, planted: Sequence[str] = (), **study: Any
     ) -> World:
-        return World(name, about, _Study(**{**numbers, **study}).draw, tuple(false), tuple(planted))
+        return World(name, about, Study(**{**numbers, **study}).draw, tuple(false), tuple(planted))
 
     # The paper prints its effects as figures alone (1, 7, 9): sections 6.2 and 6.3 say that overall regard is negative
     # for some subjects of a class and positive for others, and that topics differ. Strength 1 is ours: a regard gap of

@@ -13,7 +13,9 @@ import pandas as pd
 from markedness.audits.knowledge import SPEC
 from markedness.audits.knowledge.estimators.classes import (
     MEASURES,
+    NO_TEST,
     SCORED,
+    UNLIKE,
     Cells,
     Floats,
     Measure,
@@ -25,6 +27,7 @@ from markedness.audits.knowledge.estimators.classes import (
     subject_classes,
 )
 from markedness.audits.knowledge.estimators.gaps import CLAIMS, Crawls, gap_scores
+from markedness.audits.knowledge.estimators.topic_divergence import CLAIM as TOPICS
 from markedness.audits.knowledge.estimators.topic_divergence import (
     expected_relative_entropy,
     published_relative_entropy,
@@ -32,10 +35,16 @@ from markedness.audits.knowledge.estimators.topic_divergence import (
 )
 from markedness.records import FeatureTables
 from markedness.results import NAN, Score, with_missing
-from markedness.stats.inference import ALPHA, Null, adjusted, adjusted_apart, benjamini_hochberg
+from markedness.stats.inference import ALPHA, Null, adjusted, adjusted_apart, benjamini_hochberg, withdrawn
 
 RANGE: dict[Measure, tuple[float, float]] = {"regard": (-1.0, 1.0), "toxicity": (0.0, 1.0)}
 """Lowest and highest value of one triple."""
+
+
+_OF_TRIPLES = {CLAIMS[measure].key for measure in MEASURES} | {TOPICS.key}
+"""Measures that read the triples alone."""
+_ALL = {claim.all_classes for claim in (*CLAIMS.values(), TOPICS)}
+_OTHERWISE = "the answers about marked subjects are of other prompts, rounds or strategies than the reference's"
 
 
 class Params(Protocol):
@@ -75,7 +84,8 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
     lacking = [SCORED[measure] for measure in MEASURES if _some_unscored(triples, classes, measure)]
     measures = (*MEASURES, "valid", *lacking)
     found = [score for measure in measures for score in gap_scores(classes, measure, crawls)]
-    found = _subjects_adjusted([*found, *topic_scores(classes, crawls, rng)])
+    found = _of_like_questions([*found, *topic_scores(classes, crawls, rng)], classes)
+    found = _subjects_adjusted(found)
     found = adjusted_apart(adjusted(found, SPEC.headline), lambda score: score.measure)
     found = [*_with_worst_case(found, classes), *_levels(classes, crawls)]
     why = {column: not_measured(triples, column) for column in _MADE_BY}
@@ -96,6 +106,26 @@ _MADE_BY = {
 def _for_reason(score: Score, why: str) -> Score:
     """A Score that is missing for a reason says it, and not that there is too little data."""
     return replace(score, lacking=why, method=f"not estimated: {why}") if why and score.missing else score
+
+
+def _of_like_questions(found: Sequence[Score], classes: Sequence[SubjectClass]) -> list[Score]:
+    """With a caveat, or without interval and p, where answers compared are of other prompts, rounds or strategies."""
+    unlike: dict[tuple[bool, str], float] = {}
+    for of_triples in (True, False):
+        for one in classes:
+            items = {f"{one.key}: {one.subjects[place]}": [place] for place in one.marked} | {one.key: one.marked}
+            unlike |= {(of_triples, item): one.unlike(marked, of_triples) for item, marked in items.items()}
+        whole = [unlike[of_triples, one.key] for one in classes if one.marked]
+        unlike |= {(of_triples, item): float(np.mean(whole or [0.0])) for item in _ALL}
+    made = []
+    for score in found:
+        share = 0.0 if score.missing else unlike[score.measure in _OF_TRIPLES, score.item]
+        if share > NO_TEST:
+            score = withdrawn(score, _OTHERWISE)
+        elif share > UNLIKE:
+            score = score.warned(f"{_OTHERWISE[0].upper()}{_OTHERWISE[1:]}, and what these do is part of it.")
+        made.append(score)
+    return made
 
 
 def _subjects_adjusted(found: list[Score]) -> list[Score]:
