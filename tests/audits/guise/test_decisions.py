@@ -8,9 +8,11 @@ import pytest
 from scipy import stats
 
 from markedness import matched_guise
+from markedness.audits.guise import SPEC, worlds
 from markedness.audits.guise.estimators.decisions import Verdicts, margins, published_chi_square, two_by_two
 from markedness.audits.guise.estimators.differences import decision_contrast, decision_score
-from markedness.stats.inference import difference
+from markedness.results import Score
+from markedness.stats.inference import ALPHA, difference
 
 
 def test_margins_of_the_two_rules_can_disagree() -> None:
@@ -215,3 +217,26 @@ def test_table_of_unlike_prompts_says_that_its_difference_is_not_that_of_its_rat
     whole = made.tables["decisions"].query("level == 'all' and rule == 'ratio'").iloc[0]
     assert whole["rate"] - whole["rate_reference"] > 0.3 and whole["difference"] < 0.1
     assert any(note.startswith("In decisions of conviction the two guises have unlike shares") for note in made.notes)
+
+
+def of_world(verbs: int, guilt: float, seed: int) -> Score:
+    """``decision.conviction`` of a world of three pairs a verb, of which seven in ten are there."""
+    rng = np.random.default_rng([seed, verbs])
+    features = worlds.Model(asked=worlds.Asked(12, 3, 2, 12), attribute=0.05, verbs=verbs, guilt=guilt).draw(rng)
+    pairs = features["scores"]["pair"].astype(str)
+    lost = {pair for pair in pairs.unique() if rng.random() < 0.3 and not pair.startswith("overt")}
+    features = {**features, "scores": features["scores"][~pairs.isin(lost)].reset_index(drop=True)}
+    assert SPEC.scores
+    found = SPEC.scores(features, SPEC.params("evaluate")(), rng)
+    return next(score for score in found if score.key == "decision.conviction")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("verbs", "guilt"), [(10, -1.3), (30, -0.6)])
+def test_effect_that_a_card_names_where_few_decisions_differ_would_have_been_found(verbs: int, guilt: float) -> None:
+    named = float(np.nanmedian([of_world(verbs, 0.0, seed).detectable for seed in range(10)]))
+    made = [of_world(verbs, guilt, 100 + seed) for seed in range(20)]
+    size = abs(np.mean([score.estimate for score in made]))
+    assert 0.85 * named < size < 1.1 * named
+    found = sum(score.p <= ALPHA / score.family for score in made)
+    assert stats.binomtest(found, len(made), 0.8, alternative="less").pvalue > 0.01, found

@@ -271,8 +271,9 @@ def _difference_of_equal(
     )  # fmt: skip
     if np.isnan(made.p):
         return made
+    n_verbs = made.fewest
     if cells["prompt"].nunique() < MIN_CLUSTERS:
-        return made.warned(holds_for(f"'{PROMPT}'"))
+        return _at_least_found(made.warned(holds_for(f"'{PROMPT}'")), n_verbs)
     if np.isnan(made.standard_error):
         return made  # with too few verbs, prompts alone would not show the error
     crossed = spread(
@@ -283,9 +284,22 @@ def _difference_of_equal(
     about["n"] = made.n
     method = "t over verbs or texts crossed with prompts, each left out in turn"
     null = Null(p=1.0) if constant else None
-    return claim(
+    made = claim(
         key, made.estimate, crossed, null, family=family, confidence_level=confidence_level, method=method, **about
     )
+    return _at_least_found(made, n_verbs)
+
+
+def _at_least_found(made: Score, n: float) -> Score:
+    """With ``detectable`` no less than if the answers about all texts of a verb or source changed at once.
+
+    Where few answers differ between the guises the error is small, and grows with the effect: of ``n`` verbs a share x
+    changes with the variance x (1 - x) / n, and x is k sqrt(x (1 - x) / n) for an effect of k errors.
+    """
+    if not (n > 0 and made.standard_error > 0):
+        return made
+    square = (made.detectable / made.standard_error) ** 2 / n
+    return replace(made, detectable=max(made.detectable, square / (1 + square)))
 
 
 def at_equal_shares(cells: pd.DataFrame, sides: list[str], by_cluster: bool = False) -> pd.DataFrame:
