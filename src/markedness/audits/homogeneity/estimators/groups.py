@@ -15,8 +15,8 @@ from markedness.axes import Axes, as_written, group_name
 from markedness.results import Score
 from markedness.stats.inference import Codes, Floats, crossing, withdrawn
 
-MOST_UNLIKE = 0.2
-"""Share of names that would have to have another value on the other axes, above which a sentence says so."""
+MOST_UNLIKE = 0.1
+"""Share of names, or of answers, that would have to be of another value on the other axes, above which it is said."""
 
 
 class Group(NamedTuple):
@@ -189,7 +189,7 @@ def unlike_answers(axes: Sequence[AxisLabels], values: Collection[str], n_answer
         for value, own_mean in zip(one.values[1:], per_name[1:], strict=True):
             both = np.isfinite(own_mean) & np.isfinite(per_name[0])
             shares = [side[both] / side[both].sum() for side in (own_mean, per_name[0])]
-            if value in values and np.abs(shares[0] - shares[1]).sum() / 2 > MOST_UNLIKE / 2:
+            if value in values and np.abs(shares[0] - shares[1]).sum() / 2 > MOST_UNLIKE:
                 found.append(f"{value} and {one.values[0]}")
     if not found:
         return ""
