@@ -21,7 +21,7 @@ from markedness.lm.endpoint import retry_after
 from markedness.lm.ledger import Ledger
 from markedness.lm.openai_api import OpenAIServer
 from markedness.lm.redaction import Redaction
-from markedness.records import UNSUPPORTED, Completion, Message, Prompt, Sampling
+from markedness.records import FILTERED, UNSUPPORTED, Completion, Message, Prompt, Sampling
 
 
 def ask(server: Server, prompt: Prompt, sample: int = 0, **config: object) -> Completion:
@@ -149,6 +149,7 @@ def test_read_completion_refusal_beside_an_empty_content_is_the_text() -> None:
     [
         {"role": "assistant", "reasoning": "They want a word"}, {"role": "assistant", "tool_calls": [{"id": "a"}]}, {},
         {"content": None}, {"content": [{"type": "redacted_thinking", "data": "x"}]}, None,
+        {"content": [{"type": "tool_use", "name": "x"}]}, {"content": []},
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(
@@ -158,12 +159,44 @@ def test_read_completion_message_without_a_text_is_a_draw_that_stands_where_the_
     message: Any, usage: dict[str, int], stands: bool
 ) -> None:
     answer: dict[str, Any] = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
-    if not stands and "content" not in (message or {}):
-        with pytest.raises(RequestFailed, match=r"no message\.content"):
-            read_completion(answer, chat("Say"), True, Redaction())
-        return
+    try:
+        completion = read_completion(answer, chat("Say"), True, Redaction())
+    except RequestFailed as failed:
+        assert not stands and "the answer" in str(failed)  # it is asked for again
+    else:
+        assert (completion.text, completion.empty) == (None, stands) and "empty" in str(completion.error)
+
+
+FILTERS = ("content_filter: PROHIBITED_CONTENT", "SAFETY", "RECITATION", "guardrail_intervened", "content_filter")
+
+
+@pytest.mark.parametrize("finish", FILTERS)
+@pytest.mark.parametrize(
+    "message", [{}, {"message": {"role": "assistant"}}, {"message": {"content": "As a Black man,"}}]
+)
+def test_read_completion_filter_of_another_name_withholds_the_answer(finish: str, message: dict[str, Any]) -> None:
+    answer = {"choices": [{"index": 0, "finish_reason": finish, **message}], "usage": {"completion_tokens": 0}}
     completion = read_completion(answer, chat("Say"), True, Redaction())
-    assert (completion.text, completion.empty) == (None, stands) and "empty" in str(completion.error)
+    assert (completion.text, completion.finish_reason, completion.empty) == (None, FILTERED, True)
+    assert "content filter" in str(completion.error)
+
+
+def test_read_completion_end_and_usage_in_the_words_of_others() -> None:
+    answer = {
+        "choices": [{"finish_reason": "MAX_TOKENS", "message": {"content": "A lamp"}}],
+        "usage": {"output_tokens": 5},
+    }
+    completion = read_completion(answer, chat("Say"), True, Redaction())
+    assert (completion.text, completion.finish_reason, completion.completion_tokens) == ("A lamp", "length", 5)
+
+
+def test_read_completion_text_that_a_completions_server_leaves_out_is_empty() -> None:
+    answer = answer_of("mapping")
+    answer["choices"][0].pop("text")
+    assert read_completion(answer, chat("Say"), False, Redaction()).empty
+    answer["choices"][0]["message"] = {"content": "lamp"}
+    with pytest.raises(RequestFailed, match="no text"):
+        read_completion(answer, chat("Say"), False, Redaction())
 
 
 @pytest.mark.parametrize("message", [{"text": "lamp"}, {"role": "assistant", "answer": "lamp"}, "lamp"])
@@ -336,6 +369,8 @@ def test_read_content_in_parts_is_the_text_of_its_parts_without_the_reasoning() 
     thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
     parts = [thought, {"type": "text", "text": "a "}, {"type": "text", "text": "lamp"}]
     answer: dict[str, Any] = {"choices": [{"message": {"content": parts}}]}
+    assert read_completion(answer, chat("The thing"), True, Redaction()).text == "a lamp"
+    answer["choices"][0]["message"]["content"] = [{"type": "tool_use"}, {"type": "output_text", "text": "a lamp"}]
     assert read_completion(answer, chat("The thing"), True, Redaction()).text == "a lamp"
     answer["choices"][0]["message"]["content"] = [thought]
     assert "empty" in str(read_completion(answer, chat("The thing"), True, Redaction()).error)

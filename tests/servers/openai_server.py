@@ -329,6 +329,8 @@ class Server:
                 choice["logprobs"] = {"top_logprobs": [dict(pairs)], "tokens": [pairs[0][0]]}
         if fault == "schema-billed":
             choice = {"index": 0}
+        if fault == "filter-alone":
+            choice = {"index": 0, "finish_reason": "content_filter: PROHIBITED_CONTENT"}
         if fault == "no-content":
             choice["message"] = {"role": "assistant", "reasoning_content": "They want a word for it"}
         given, made = len(prompt.split()), {"empty": 0, "null": 0, "empty-paid": 600}.get(fault or "", 9)

@@ -21,15 +21,57 @@ LEAST_MASS = 1 / MOST_MASS
 """The least sum of the alternatives where one of them is shown with no probability: no token behind it has any."""
 _SPACES = " \t\n▁Ġ"
 """White space, and how SentencePiece and byte-level BPE write it where a server does not decode tokens."""
-_BESIDE = frozenset(("role", "name", "refusal", "reasoning", "reasoning_content", "reasoning_text", "thinking"))
+_BESIDE = frozenset(
+    [
+        "role",
+        "name",
+        "refusal",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_text",
+        "thinking",
+        "finish_reason",
+        "stop_reason",
+        "native_finish_reason",
+        "object",
+        "id",
+    ]
+)
 """Texts beside the one of a message: where another is in place of it, the message is of a schema that is not known."""
-_NO_TEXT = frozenset(("thinking", "redacted_thinking", "reasoning"))
-"""Types of parts of a content that are no part of its text."""
+_SPOKEN = frozenset(("text", "output_text", "refusal"))
+"""Types of the parts of a content that are its text."""
+_NO_TEXT = frozenset(
+    ["thinking", "redacted_thinking", "reasoning", "reasoning_text", "reasoning_content", "tool_use", "tool_call"]
+)
+"""Types of those that are no part of it."""
+_ENDS = dict.fromkeys(["max_tokens", "max_output_tokens", "max_output", "model_length"], "length") | dict.fromkeys(
+    [
+        "content_filter",
+        "content_filtered",
+        "safety",
+        "image_safety",
+        "recitation",
+        "prohibited_content",
+        "blocklist",
+        "spii",
+        "guardrail_intervened",
+        "sensitive",
+        "refusal",
+    ],
+    FILTERED,
+)
+"""How servers and gateways say otherwise, in any capitals and before a colon, that an answer was cut or withheld."""
 _FINISH_REASON = re.compile(r"[A-Za-z_-]{1,40}")
 
 
 def end_of(said: str, redaction: Redaction) -> str:
-    """How an answer ended, in the words of a server or log; "unknown" where that is no such word."""
+    """How an answer ended, in the words of a server or log; "unknown" where that is no such word.
+
+    What is cut off or withheld in other words is "length" or `FILTERED`.
+    """
+    known = _ENDS.get(said.partition(":")[0].strip().lower())
+    if known:
+        return known
     odd = not _FINISH_REASON.fullmatch(said) or redaction.error(said) != said
     return "unknown" if odd or said == UNSUPPORTED else said  # which is the project's own word
 
@@ -85,7 +127,10 @@ def reported_usage(answer: Any) -> tuple[int | None, int | None]:
     """
     usage = answer.get("usage") if isinstance(answer, dict) else None
     usage = usage if isinstance(usage, dict) else {}
-    given, made, total = (_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    given, made, total = (
+        next((n for n in (_count(usage.get(f"{name}_tokens")) for name in names) if n is not None), None)
+        for names in (("prompt", "input"), ("completion", "output"), ("total",))
+    )
     if given is not None and made is not None and total is not None:
         made = max(made, total - given)
     return given, made
@@ -116,11 +161,13 @@ def _content(choice: Mapping[str, Any], chat: bool, ended: bool) -> str | None:
     holder = {} if holder is None else holder
     known = isinstance(holder, dict)
     if known and field not in holder:
-        elsewhere = any(isinstance(text, str) and text for name, text in holder.items() if name not in _BESIDE)
-        known = bool(not choice or (chat and not elsewhere and (ended or holder.get("refusal"))))
+        elsewhere = {name for name, value in holder.items() if value and isinstance(value, str)} - _BESIDE
+        elsewhere |= set() if chat else {"message", "delta"} & set(holder)
+        known = bool(not choice or (not elsewhere and (ended or holder.get("refusal"))))
     if not known:
         raise RequestFailed(f"the answer has no {'message.' if chat else ''}{field}", cause="unreadable")
-    text = _joined(holder.get(field))
+    text = _joined(holder.get(field, None if chat else ""))
+    text = None if text == [] and ended else text
     if text is None or text == "":
         refusal = holder.get("refusal")
         return refusal if isinstance(refusal, str) and refusal.strip() else text
@@ -136,12 +183,12 @@ def _joined(content: Any) -> Any:
     """
     if not isinstance(content, list) or not content or not all(isinstance(part, dict) for part in content):
         return content
-    parts = [(part.get("type"), part.get(str(part.get("type")))) for part in content]
-    said = [(kind, text) for kind, text in parts if kind not in _NO_TEXT]
-    if not all(kind in ("text", "refusal") and isinstance(text, str) for kind, text in said):
+    said = [part for part in content if part.get("type") not in _NO_TEXT]
+    texts = [(part.get("type"), part.get("refusal" if part.get("type") == "refusal" else "text")) for part in said]
+    if not all(kind in _SPOKEN and isinstance(text, str) for kind, text in texts):
         return content
-    texts = [text for kind, text in said if kind == "text"]
-    return "".join(texts or [text for _, text in said])
+    spoken = [text for kind, text in texts if kind != "refusal"]
+    return "".join(spoken or [text for _, text in texts])
 
 
 def _count(value: Any) -> int | None:
