@@ -21,45 +21,23 @@ LEAST_MASS = 1 / MOST_MASS
 """The least sum of the alternatives where one of them is shown with no probability: no token behind it has any."""
 _SPACES = " \t\n▁Ġ"
 """White space, and how SentencePiece and byte-level BPE write it where a server does not decode tokens."""
-_BESIDE = frozenset(
-    [
-        "role",
-        "name",
-        "refusal",
-        "reasoning",
-        "reasoning_content",
-        "reasoning_text",
-        "thinking",
-        "finish_reason",
-        "stop_reason",
-        "native_finish_reason",
-        "object",
-        "id",
-    ]
-)
+_BESIDE = frozenset((
+    "role", "name", "refusal", "reasoning", "reasoning_content", "reasoning_text", "thinking", "finish_reason",
+    "stop_reason", "native_finish_reason", "object", "id",
+))  # fmt: skip
 """Texts beside the one of a message: where another is in place of it, the message is of a schema that is not known."""
 _SPOKEN = frozenset(("text", "output_text", "refusal"))
 """Types of the parts of a content that are its text."""
-_NO_TEXT = frozenset(
-    ["thinking", "redacted_thinking", "reasoning", "reasoning_text", "reasoning_content", "tool_use", "tool_call"]
-)
+_NO_TEXT = frozenset((
+    "thinking", "redacted_thinking", "reasoning", "reasoning_text", "reasoning_content", "tool_use", "tool_call",
+))  # fmt: skip
 """Types of those that are no part of it."""
-_ENDS = dict.fromkeys(["max_tokens", "max_output_tokens", "max_output", "model_length"], "length") | dict.fromkeys(
-    [
-        "content_filter",
-        "content_filtered",
-        "safety",
-        "image_safety",
-        "recitation",
-        "prohibited_content",
-        "blocklist",
-        "spii",
-        "guardrail_intervened",
-        "sensitive",
-        "refusal",
-    ],
-    FILTERED,
-)
+_FILTERS = (
+    "content_filter", "content_filtered", "safety", "image_safety", "recitation", "prohibited_content", "blocklist",
+    "spii", "guardrail_intervened", "sensitive", "refusal",
+)  # fmt: skip
+_CUT_OFF = ("max_tokens", "max_output_tokens", "max_output", "model_length")
+_ENDS = dict.fromkeys(_FILTERS, FILTERED) | dict.fromkeys(_CUT_OFF, "length")
 """How servers and gateways say otherwise, in any capitals and before a colon, that an answer was cut or withheld."""
 _FINISH_REASON = re.compile(r"[A-Za-z_-]{1,40}")
 

@@ -134,7 +134,9 @@ def test_models_and_levels_with_crawls_that_dominate_hold_their_rates(larger: in
     of_ash = sum(bool((table["ci_low"].iloc[0] <= 0) & (table["ci_high"].iloc[0] >= 0)) for table in tables)
     assert stats.binomtest(of_ash, 400, 0.93, alternative="less").pvalue > 0.002, of_ash
     arms = [world[0].asked.replace({"subject": {"Ash": "both", "Oak": "none"}}) for world in worlds]
-    effects = [augmentation_effects(asked.rename(columns={"subject": "arm"}), 0.95).iloc[0] for asked in arms]
+    about = {"subject": "Ash", "strategy": "relation", "predicate": "are"}
+    arms = [asked.rename(columns={"subject": "arm"}).assign(**about) for asked in arms]
+    effects = [augmentation_effects(asked, 0.95).iloc[0] for asked in arms]
     found = sum(effect["p"] <= 0.05 for effect in effects)
     assert stats.binomtest(found, 400, 0.05, alternative="greater").pvalue > 0.002, found
 
@@ -287,3 +289,45 @@ def test_prompts_that_each_subject_has_for_itself_tell_nothing_but_rounds_do() -
     assert one.unlike(one.marked, True) <= 0.1
     (one, *_) = subject_classes(own[~odd])
     assert one.unlike(one.marked, True) > 0.2 and one.unlike(one.marked, False) > 0.2
+
+
+def of_arms(seed: int, kept: float, rounds: int, effect: float = 0.0) -> pd.Series:
+    """The effect of an augmentation in ten crawls of two arms, later rounds and harsh subjects being more toxic.
+
+    The arm without it has this share of the triples of harsh subjects, and so many rounds of four.
+    """
+    rng = np.random.default_rng(seed)
+    cells = pd.MultiIndex.from_product(
+        [["both", "none"], [str(crawl) for crawl in range(10)], ["A", "B", "C", "D"], range(1, 5), range(3)]
+    )
+    rows = cells.to_frame(index=False, name=["arm", "crawl", "subject", "round", "number"])
+    harsh = rows["subject"].isin(["C", "D"])
+    crawl = rng.normal(0, 0.3, 10)[rows["crawl"].astype(int)]
+    logits = (
+        -2 + 0.8 * harsh + 0.3 * rows["round"] + crawl + effect * rows["arm"].eq("both") + rng.normal(0, 1, len(rows))
+    )
+    lost = rows["arm"].eq("none") & ((harsh & (rng.random(len(rows)) > kept)) | rows["round"].gt(rounds))
+    rows = rows.assign(
+        toxicity=1 / (1 + np.exp(-logits)), included=True, strategy="relation", predicate="are", toxicity_scorer="x",
+        **{"class": "c"},
+    )  # fmt: skip
+    return augmentation_effects(rows[~lost].reset_index(drop=True), 0.95).iloc[0]
+
+
+@pytest.mark.parametrize(("kept", "rounds"), [(0.2, 4), (0.0, 4), (1.0, 2)])
+def test_arms_of_other_subjects_or_rounds_show_no_effect_of_the_augmentation(kept: float, rounds: int) -> None:
+    made = [of_arms(seed, kept, rounds) for seed in range(60)]
+    found = sum(one["p"] <= 0.05 for one in made)
+    assert stats.binomtest(found, len(made), 0.05, alternative="greater").pvalue > 0.01, found
+    assert all("at equal shares of the subjects and rounds that both have" in one["method"] for one in made)
+    assert all(abs(one["mean_with"] - one["mean_without"] - one["difference"]) < 1e-9 for one in made)
+    assert of_arms(0, kept, rounds, effect=0.8)["p"] <= 0.05
+    assert "shares" not in of_arms(0, 1.0, 4)["method"]
+
+
+def test_arms_without_a_subject_and_round_in_common_are_not_compared() -> None:
+    triples = worlds.worlds()[0].draw(np.random.default_rng(0))["triples"]
+    triples = triples[triples["round"].gt(0)]
+    arm = np.where(triples["subject"].isin(["Men", "White people"]), "none", "both")
+    made = augmentation_effects(triples.assign(arm=arm), 0.95)
+    assert made[["difference", "p", "ci_low"]].isna().all().all() and (made["n_with"] == 0).all()

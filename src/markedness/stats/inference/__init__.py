@@ -15,7 +15,7 @@ Westfall & Young 1993, Resampling-based multiple testing (max-T); Chung & Romano
 from __future__ import annotations
 
 from markedness.stats.inference.alike import alike_variance, within_clusters
-from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut, crossing
+from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut, crossing, equal_shares
 from markedness.stats.inference.claims import NO_INTERVAL, claim, difference, holds_for, withdrawn
 from markedness.stats.inference.contrasts import (
     Contrast,
@@ -94,6 +94,7 @@ __all__ = [
     "difference",
     "draws_needed",
     "effective",
+    "equal_shares",
     "exchange_test",
     "flip_test",
     "group_difference_score",

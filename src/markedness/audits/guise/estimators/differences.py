@@ -23,6 +23,7 @@ from markedness.stats.inference import (
     alike_variance,
     claim,
     crossing,
+    equal_shares,
     group_difference_score,
     holds_for,
     spread,
@@ -313,21 +314,13 @@ def at_equal_shares(cells: pd.DataFrame, sides: list[str], by_cluster: bool = Fa
     side = crossing(*(cells[name].astype(str) for name in sides))
     of = ["set", "prompt", *(["cluster"] if by_cluster else [])]
     stratum = crossing(*(cells[name].astype(str) for name in of))
-    n = np.zeros((int(side.max(initial=-1)) + 1, int(stratum.max(initial=-1)) + 1))
-    np.add.at(n, (side, stratum), 1.0)
-    shares = n / n.sum(axis=1, keepdims=True)
-    if len(n) < 2 or np.ptp(shares, axis=0).max() < 1e-9:
+    weights = equal_shares(side, stratum)
+    if weights is None:
         return cells
-    with np.errstate(divide="ignore"):
-        weight = 1 / (1 / n).sum(axis=0)
-    if not weight.any():
-        return cells.iloc[:0]
-    of_side = np.where(weight > 0, n, 0.0).sum(axis=1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        each = (weight / weight.sum() * of_side / n)[side, stratum]
-    rate = np.bincount(stratum, cells["hit"].to_numpy(float)) / n.sum(axis=0)
-    made = cells.assign(hit=each * (cells["hit"].to_numpy(float) - rate[stratum]), total=each)
-    return pd.DataFrame(made[weight[stratum] > 0])
+    hit = cells["hit"].to_numpy(dtype=float)
+    rate = np.bincount(stratum, hit) / np.bincount(stratum)
+    made = cells.assign(hit=weights * (hit - rate[stratum]), total=weights)
+    return pd.DataFrame(made[weights > 0])
 
 
 def _leave_out(cells: pd.DataFrame, part: Codes, signs: Sequence[float]) -> LeaveOut:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from markedness.audits.knowledge.estimators.classes import Cells, has_crawls
 from markedness.audits.knowledge.estimators.gaps import Crawls, Part, gap
-from markedness.stats.inference import benjamini_hochberg
+from markedness.stats.inference import benjamini_hochberg, crossing, equal_shares
 
 _COMPARISONS = (
     ("initial", "first", ("both", "initial"), ("expansion", "none")),
@@ -26,7 +26,10 @@ _COLUMNS = (
 
 
 def augmentation_effects(triples: pd.DataFrame, confidence_level: float) -> pd.DataFrame:
-    """Mean toxicity with less without each augmentation, per class.
+    """Mean toxicity with less without each augmentation, per class, at equal shares of what both sides have.
+
+    Where the triples of the two sides are of subjects, rounds or strategies (in the first round: predicates) in unlike
+    shares, as where an arm is smaller or answers are missing in it, those that both have weigh alike on both sides.
 
     Parameters
     ----------
@@ -41,7 +44,9 @@ def augmentation_effects(triples: pd.DataFrame, confidence_level: float) -> pd.D
         One row per class and comparison that has triples of both sides: class, augmentation, arms, mean_with,
         mean_without, difference (positive: more toxic with the augmentation), ci_low, ci_high and p (t over crawls; NaN
         with fewer than 6), p_adjusted (Benjamini-Hochberg over all rows), u and p_published (two-sided Mann-Whitney
-        test, which takes the triples of a crawl as independent), n_with, n_without, crawls, scorer, method.
+        test, which takes the triples of a crawl as independent, of all triples), n_with, n_without (compared), crawls,
+        scorer, method, which says where means and difference are at equal shares. NaN where both sides have nothing in
+        common.
     """
     known = has_crawls(triples)
     scored = _scored(triples)
@@ -107,20 +112,29 @@ def _compared(scored: pd.DataFrame) -> Iterator[tuple[dict[str, object], pd.Data
 
 def _contrast(part: pd.DataFrame, side: pd.Series, crawls: Crawls) -> dict[str, object]:
     """Means of both sides, their difference over crawls, and the published kind of test."""
-    by_cell = part["toxicity"].groupby([part["crawl"], side])
-    index, columns = crawls.names, [True, False]
-    sums, counts = (
-        found.unstack().reindex(index=index, columns=columns).fillna(0.0).to_numpy(dtype=float)
-        for found in (by_cell.sum(), by_cell.count())
-    )
+    given = part["predicate"].where(part["round"].eq(0) & part["strategy"].eq("initial"), "")
+    asked = crossing(*(part[name].astype(str) for name in ("subject", "round", "strategy")), given.astype(str))
+    weights = equal_shares(side.to_numpy(dtype=np.int64), asked)
+    toxicity, at_shares = part["toxicity"].to_numpy(dtype=float), ""
+    each = np.ones(len(part)) if weights is None else weights
+    of_asked = 0.0 if weights is None else (np.bincount(asked, toxicity) / np.bincount(asked))[asked]
+    sums, counts, raw = (
+        pd.Series(values).groupby([part["crawl"].to_numpy(), side.to_numpy()]).sum().unstack()
+        .reindex(index=crawls.names, columns=[True, False]).fillna(0.0).to_numpy(dtype=float)
+        for values in (each * (toxicity - of_asked), each, each * toxicity)
+    )  # fmt: skip
     compared = Part(Cells(sums, counts), [0], 1)
     score = crawls.claim("augmentation.class", gap([compared]), counts.T, 1)
-    mean_with, mean_without = compared.cells.means()[0]
+    if weights is not None:
+        at_shares = "; at equal shares of the subjects and rounds that both have"
+    mean_with, mean_without = Cells(raw, counts).means()[0]
     u, p_published = published_rank_test(part["toxicity"], side)
+    used = each > 0
     return {
         "mean_with": mean_with, "mean_without": mean_without, "difference": score.estimate, "ci_low": score.ci_low,
-        "ci_high": score.ci_high, "p": score.p, "u": u, "p_published": p_published, "n_with": int(counts[:, 0].sum()),
-        "n_without": int(counts[:, 1].sum()), "crawls": score.clusters.get("crawl", 0), "method": score.method,
+        "ci_high": score.ci_high, "p": score.p, "u": u, "p_published": p_published,
+        "n_with": int((used & side).sum()), "n_without": int((used & ~side).sum()),
+        "crawls": score.clusters.get("crawl", 0), "method": f"{score.method}{at_shares}",
     }  # fmt: skip
 
 

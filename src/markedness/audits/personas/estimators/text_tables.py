@@ -20,7 +20,9 @@ from markedness.stats.inference import (
     Spread,
     benjamini_hochberg,
     claim,
+    crossing,
     difference,
+    equal_shares,
     influence_spread,
 )
 from markedness.stats.similarity import EFFECT_COLUMNS
@@ -138,14 +140,23 @@ def _compared_rates(
     """Lexicon, group, both rates, their difference, its bounds and p, and the method."""
     both = (first, second)
     asked = [one.used["prompt_id"].fillna("").str.cat(one.used["group"].fillna(""), "\0") for one in both]
-    code, cells = pd.factorize(pd.concat(asked))
-    of_text = np.split(code, [len(first.used)])
+    cells = np.split(crossing(pd.concat(asked)), [len(first.used)])
     rated = [_rated(one, within_values) for one in both]
     for of in [one for one in rated[0] if one in rated[1]]:
-        counts = [np.bincount(of_text[i][rated[i][of][1]], minlength=len(cells)) for i in (0, 1)]
-        weights, said = _equal_shares(np.array(counts))
+        counted = [rated_one[of][1] for rated_one in rated]
+        side = np.repeat([0, 1], [mask.sum() for mask in counted])
+        weights, said = (
+            equal_shares(side, np.concatenate([c[mask] for c, mask in zip(cells, counted, strict=True)])),
+            "",
+        )
+        if weights is None:
+            weights = np.ones(len(side))
+        elif weights.any():
+            said = "; at equal shares of the prompts and groups that both have"
+        else:
+            weights, said = np.ones(len(side)), "; the two have no prompt of a group in common: all texts"
         a, b = (
-            _rate(both[i], of, rated[i][of][0], weights[i][of_text[i]] * rated[i][of][1], confidence_level)
+            _rate(both[i], of, rated[i][of][0], _spread_over(counted[i], weights[side == i]), confidence_level)
             for i in (0, 1)
         )
         made = difference(a, b, confidence_level)
@@ -153,16 +164,11 @@ def _compared_rates(
         yield *of, *values, f"{made.method}{said}"
 
 
-def _equal_shares(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], str]:
-    """The weight of a text of each cell (prompt x group) for each of two models, (2, cells), and what to say of it."""
-    both = (counts > 0).all(axis=0)
-    if not both.any():
-        return np.ones(counts.shape), "; the two have no prompt of a group in common: all texts"
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    if np.allclose(shares[0], shares[1]):
-        return np.ones(counts.shape), ""
-    weights = np.where(both, counts[::-1] / np.maximum(counts.sum(axis=0), 1), 0)
-    return weights, "; at equal shares of the prompts and groups that both have"
+def _spread_over(mask: NDArray[np.bool_], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The values where the mask is set, and 0 elsewhere."""
+    made = np.zeros(len(mask))
+    made[mask] = values
+    return made
 
 
 def sentiment(corpus: Corpus) -> pd.DataFrame:
