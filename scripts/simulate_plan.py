@@ -89,7 +89,7 @@ def _annotation_size(size: str, paradigm: str, strengths: Floats, rng: np.random
 
 
 def _knowledge(size: str, strengths: Floats, rng: np.random.Generator) -> FeatureTables:
-    study: knowledge._Study = _planted("knowledge", size).__self__
+    study: knowledge.Study = _planted("knowledge", size).__self__
     harsh, own_topic = strengths
     return replace(study, harsh=harsh, own_topic=own_topic).draw(rng)
 
