@@ -6,7 +6,7 @@ Works on tables alone; `markedness.study` reads and writes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -20,7 +20,7 @@ from pandas.util import hash_pandas_object
 from markedness.asked import Asked, Unlike, unlike
 from markedness.audits.base import Comparable
 from markedness.cards import count
-from markedness.in_common import ASKED, asked_alike, in_common, left_out
+from markedness.in_common import ASKED, asked_alike, chosen, in_common, left_out, row_codes, sentences
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import JUDGE, Score, not_estimated
 from markedness.stats import inference
@@ -36,6 +36,7 @@ DIFFERENCE_COLUMNS = (
 ONE = "not measured in one of the two"
 APART = "not measured on what both were asked and answered"
 """Why a Score is not compared that a model has on all that it was asked."""
+OTHER_SHARES = "the two have prompts and groups in other shares, which may be what differs"
 ALIKE = "the same whatever is left out: no interval"
 CORRECTIONS = {"holm": "Holm", "fdr_bh": "Benjamini-Hochberg"}
 
@@ -62,6 +63,7 @@ class _Shared:
     questions: Mapping[str, FeatureTables]
     asked: Mapping[str, FeatureTables]
     answered: Mapping[str, FeatureTables]
+    columns: Sequence[str]
     why: str = ""
     """Why there is nothing that both answered, so that ``answered`` is what both were asked."""
 
@@ -130,6 +132,8 @@ class Comparison:
             if key in first and key in second
         }
         reasons |= {key: shared.why for key in self.headline if shared.why and key != self.missing_key}
+        shares = {asked: self._unlike_shares(shared, asked) for asked in (True, False)}
+        reasons |= {key: OTHER_SHARES for key in self.headline if shares[key == self.missing_key] > inference.NO_TEST}
         found = {key: reason for key, reason in reasons.items() if reason}
         for key in self.headline:
             if key not in found and not any(_measured(one.get(key)) for one in (first, second)):
@@ -137,6 +141,7 @@ class Comparison:
                 found |= {key: APART} if any(map(_measured, apart)) else {}
         columns = [name for name in dict.fromkeys((*self.compared_on, self.question, self.cluster)) if name]
         out = left_out({name: (self._rows(name), *self._parted(name, shared)) for name in (a, b)}, columns)
+        out = sentences(filter(None, (out, OTHER_SHARES if max(shares.values()) > inference.UNLIKE else "")))
         return Paired(first, second, found, shared.answered[a][self.table][self.cluster].nunique(), out)
 
     def asked_unlike(self, a: str, b: str) -> Unlike:
@@ -167,7 +172,7 @@ class Comparison:
                 {
                     **row, "difference": made.estimate, "ci_low": made.ci_low, "ci_high": made.ci_high, "p": made.p,
                     "detectable": made.detectable, "n_clusters": max(made.clusters.values(), default=scored.n_shared),
-                    "method": made.method, "note": _sentences(said),
+                    "method": made.method, "note": sentences(said),
                 }
             )  # fmt: skip
         return rows
@@ -208,6 +213,14 @@ class Comparison:
             return f"not about the same groups: {first or 'none'} in {models[0]}, {second or 'none'} in {models[1]}"
         return ""
 
+    def _unlike_shares(self, shared: _Shared, asked: bool) -> float:
+        """How unlike the shares of the prompts and groups of two models are; 0 where questions or pairs are matched."""
+        tables = (shared.asked if asked else shared.answered).values()
+        if self.question or self.comparable or any(of_model[self.table].empty for of_model in tables):
+            return 0.0
+        codes = row_codes([[of_model[self.table][name] for of_model in tables] for name in shared.columns])
+        return inference.unlike_shares(np.repeat([0, 1], [len(code) for code in codes]), np.concatenate(codes))
+
     def _tables(self, model: str) -> FeatureTables:
         found = self.features[model]
         return {} if isinstance(found, Unsupported) else found
@@ -234,18 +247,18 @@ class Comparison:
             rows = [of_model[of_model[list(side)].gt(0).any(axis=1)] for of_model in rows]
         columns = [column for column in (self.question, self.cluster) if column]
         if self.question:
-            rows = _chosen(rows, in_common(rows, columns[:1]))
+            rows = chosen(rows, in_common(rows, columns[:1]))
             if rows[0].empty:
                 return Unsupported(f"no {self.question} in common; give one that both were asked one name")
-        asked = _chosen(rows, in_common(rows, columns))
+        asked = chosen(rows, in_common(rows, columns))
         if asked[0].empty:
             return Unsupported(f"no {self.cluster} in common")
         columns = asked_alike(asked, columns, self.compared_on, self.cluster)
-        asked = _chosen(asked, in_common(asked, columns))
+        asked = chosen(asked, in_common(asked, columns))
         answered = [of_model[self.table] for of_model in tables.values()] if self.comparable else asked
         if self.answered and not self.comparable:
             there = [of_model[self._there(of_model)] for of_model in asked]
-            answered = _chosen(asked, in_common(asked, columns, there))
+            answered = chosen(asked, in_common(asked, columns, there))
         why = f"no {self.cluster} that both answered" if any(of_model.empty for of_model in answered) else ""
         if why and not self.missing_key:
             return Unsupported(why)
@@ -254,7 +267,7 @@ class Comparison:
             {name: {**tables[name], self.table: of_model} for name, of_model in zip(tables, part, strict=True)}
             for part in (rows, asked, answered)
         ]
-        return _Shared(found[0], found[1], found[2], why)
+        return _Shared(found[0], found[1], found[2], columns, why)
 
     def _there(self, rows: pd.DataFrame) -> NDArray[np.bool_]:
         """Which rows have an answer that counts."""
@@ -297,16 +310,6 @@ class Comparison:
         return self._made[key]
 
 
-def _chosen(tables: Sequence[pd.DataFrame], which: Sequence[NDArray[np.bool_]]) -> list[pd.DataFrame]:
-    return [table[kept] for table, kept in zip(tables, which, strict=True)]
-
-
-def _sentences(said: Iterable[str]) -> str:
-    """One after the other, without the last full stop."""
-    first, *others = [one.rstrip(".") for one in said] or [""]
-    return ". ".join((first, *(f"{one[:1].upper()}{one[1:]}" for one in others)))
-
-
 def _measured(score: Score | None) -> bool:
     """Whether there is such a Score, and models are compared by it."""
     return score is not None and score.comparable and not score.missing
@@ -314,9 +317,7 @@ def _measured(score: Score | None) -> bool:
 
 def _alone(first: Score, second: Score) -> str:
     """Why a Score that one of two models lacks is not compared; "" where both or none have it."""
-    if _measured(first) == _measured(second):
-        return ""
-    return ONE if first.missing or second.missing else ""
+    return ONE if _measured(first) != _measured(second) and (first.missing or second.missing) else ""
 
 
 def about(score: Score) -> str:

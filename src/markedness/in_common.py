@@ -5,7 +5,7 @@ And what the two texts of a pair have in common, see `linked`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
@@ -43,6 +43,11 @@ def in_common(
     codes = row_codes([[table[column] for table in (*tables, *among)] for column in columns])
     of_all = reduce(np.intersect1d, codes[len(tables) :])
     return [np.isin(code, of_all) for code in codes[: len(tables)]]
+
+
+def chosen(tables: Sequence[pd.DataFrame], which: Sequence[NDArray[np.bool_]]) -> list[pd.DataFrame]:
+    """These rows of each table."""
+    return [table[kept] for table, kept in zip(tables, which, strict=True)]
 
 
 def asked_alike(tables: Sequence[pd.DataFrame], columns: Sequence[str], more: Sequence[str], cluster: str) -> list[str]:
@@ -91,6 +96,12 @@ def _gone(before: pd.Series, after: pd.Series) -> list[str]:
 def _listed(values: list[str]) -> str:
     more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
     return ", ".join(values[:_SHOWN]) + more
+
+
+def sentences(said: Iterable[str]) -> str:
+    """One after the other, without the last full stop."""
+    first, *others = [one.rstrip(".") for one in said] or [""]
+    return ". ".join((first, *(f"{one[:1].upper()}{one[1:]}" for one in others)))
 
 
 def told_links(joined: int, clusters: str, texts: str) -> Iterator[str]:

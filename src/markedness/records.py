@@ -165,7 +165,9 @@ NOT_SHOWN, SHOWN_IN_PART = "not shown", "shown in part"
 """``estimator`` of what rests on such probabilities alone, or in part, in the tables of an audit."""
 UNSUPPORTED, FILTERED, UNSCORED = "unsupported", "content_filter", "unscored"
 """``finish_reason``: the backend cannot serve it; the server's filter withheld it; a service gave the text no score."""
-ENDED = frozenset(("stop", "length"))
+WITHHELD = "content filter: the server withheld the answer"
+"""``error`` of what is `FILTERED`, where the server says no more."""
+ENDED = frozenset(("stop", "length", "refusal"))
 """``finish_reason`` of an answer that the model ended, or that is as long as was asked for."""
 
 

@@ -27,7 +27,7 @@ from markedness.lm import corpus, log_rows, logs
 from markedness.lm.base import ModelError
 from markedness.lm.config import CorpusSource
 from markedness.params import load
-from markedness.records import CorpusColumns
+from markedness.records import FILTERED, WITHHELD, CorpusColumns
 
 LOGS = Path(__file__).parent / "logs"
 AXES: Axes = {
@@ -174,13 +174,18 @@ def test_read_log_of_an_interrupted_inspect_run_says_what_it_lacks(tmp_path: Pat
     assert "note: inspect.json: the status of the log is cancelled; 10 of 24 samples are in it" in said
 
 
+def test_read_log_answer_that_a_filter_of_another_name_cut_off_is_withheld() -> None:
+    row = log_rows.answer("As a Black man, I", "Describe", "SAFETY")
+    assert (row["text"], row["error"], row["finish_reason"]) == (None, WITHHELD, FILTERED)
+
+
 def test_read_log_of_inspect_with_several_choices_reads_each(tmp_path: Path) -> None:
     log = json.loads((LOGS / "inspect.json").read_text())
     output = log["samples"][0]["output"]
     output["choices"].append({**output["choices"][0], "stop_reason": "content_filter"})
     (tmp_path / "inspect.json").write_text(json.dumps(log))
     rows = read("inspect", "inspect.json", tmp_path).rows
-    assert len(rows) == 25 and rows["error"].tolist()[1] == log_rows.WITHHELD and pd.isna(rows["text"][1])
+    assert len(rows) == 25 and rows["error"].tolist()[1] == WITHHELD and pd.isna(rows["text"][1])
 
 
 def test_read_log_of_edsl_with_several_questions_takes_the_one_that_is_named(tmp_path: Path) -> None:

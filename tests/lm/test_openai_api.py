@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 from tests.servers.openai_server import Server
 
-from markedness.lm.answers import candidate_log_probs, read_completion, top_log_probs
+from markedness.lm.answers import candidate_log_probs, ending, read_completion, top_log_probs
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
 from markedness.lm.config import OpenAIModel
 from markedness.lm.endpoint import retry_after
 from markedness.lm.ledger import Ledger
 from markedness.lm.openai_api import OpenAIServer
 from markedness.lm.redaction import Redaction
+from markedness.lm.stored import stored_completion
 from markedness.records import FILTERED, UNSUPPORTED, Completion, Message, Prompt, Sampling
 
 
@@ -179,6 +180,29 @@ def test_read_completion_filter_of_another_name_withholds_the_answer(finish: str
     completion = read_completion(answer, chat("Say"), True, Redaction())
     assert (completion.text, completion.finish_reason, completion.empty) == (None, FILTERED, True)
     assert "content filter" in str(completion.error)
+
+
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        ("LENGTH", "length"), ("max_completion_tokens", "length"), ("STOP", "stop"), ("eos_token", "stop"),
+        ("ContentFilter", FILTERED), ("content-filter", FILTERED), ("finish_reason: SAFETY", FILTERED),
+        ("FINISH_REASON_SAFETY", FILTERED), ("data_inspection_failed", FILTERED), ("tool_calls", None), ("", None),
+        (None, None), ("refusal", None), ("stopped by content_filters", None),
+    ],
+)  # fmt: skip
+def test_ending_reads_the_words_of_servers_and_no_others(said: str | None, end: str | None) -> None:
+    assert ending(said) == end
+
+
+def test_stored_answer_that_a_filter_cut_off_is_withheld_as_one_of_today() -> None:
+    before = '{"text": "As a Black man, I", "finish_reason": "SAFETY", "completion_tokens": 5}'
+    read = stored_completion(before, 0)
+    assert (read.text, read.finish_reason, read.empty) == (None, FILTERED, True)
+    cut = stored_completion('{"text": "A lamp", "finish_reason": "MAX_TOKENS"}', 0)
+    assert (cut.text, cut.finish_reason) == ("A lamp", "length")
+    spoken = stored_completion('{"text": "I can\'t help with that.", "finish_reason": "refusal"}', 0)
+    assert (spoken.text, spoken.error) == ("I can't help with that.", None)
 
 
 def test_read_completion_end_and_usage_in_the_words_of_others() -> None:

@@ -205,6 +205,11 @@ class Server:
                 return await self.send(writer, int(fault), error("no such thing"))
             case "400-filter":
                 return await self.send(writer, 400, error("the prompt was filtered", code="content_filter"))
+            case "400-inspection":
+                said = "Output data may contain inappropriate content."
+                return await self.send(writer, 400, error(said, code="data_inspection_failed"))
+            case "200-filter":
+                return await self.send(writer, 200, error("Output blocked by content filtering policy"))
             case "401":
                 return await self.send(writer, 401, error(f"bad key {headers.get('authorization')}"))
             case "key-parts":
@@ -446,6 +451,15 @@ class Server:
             row = {"id": "r", "custom_id": line["custom_id"], "error": None}
             if fault and fault.startswith("line-"):
                 output.append(malformed(fault, row))
+                continue
+            if fault == "200-filter":
+                row["response"] = {"status_code": 200, "request_id": "q", "body": error("blocked by content filtering")}
+                output.append(row)
+                continue
+            if fault == "400-inspection":
+                said = error("no", code="data_inspection_failed")
+                row["response"] = {"status_code": 400, "request_id": "q", "body": said}
+                errors.append(row)
                 continue
             if fault == "400-filter":
                 row["response"] = {"status_code": 400, "request_id": "q", "body": error("no", code="content_filter")}

@@ -316,6 +316,7 @@ ELSEWHERE = {
     "templates.py:_parsed": "templates of the stimuli",
     "templates.py:_matched": "templates of the stimuli",
     "lm/answers.py:_FINISH_REASON": "at most 40 characters",
+    "lm/answers.py:_WITHHELD": "at most 2,000 characters of an error",
     "lm/served_by.py:_FILE": "model names: at most 200 characters",
     "lm/served_by.py:_VERSION": "model names: at most 200 characters",
     "lm/served_by.py:_words": "model names: at most 200 characters",

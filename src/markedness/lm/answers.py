@@ -5,11 +5,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from markedness.lm.base import BROKEN_OFF, RequestFailed
 from markedness.lm.redaction import Redaction
-from markedness.records import ABSENT, FILTERED, IMPUTED, SHOWN, TOP_LOGPROBS, UNSUPPORTED, Completion, Prompt
+from markedness.records import (
+    ABSENT,
+    FILTERED,
+    IMPUTED,
+    SHOWN,
+    TOP_LOGPROBS,
+    UNSUPPORTED,
+    WITHHELD,
+    Completion,
+    Prompt,
+)
 
 CHARACTERS_PER_TOKEN = 200
 """More characters than this by ``max_tokens`` (and `SHORT_ANSWER`) are no answer of so many tokens."""
@@ -32,23 +43,56 @@ _NO_TEXT = frozenset((
     "thinking", "redacted_thinking", "reasoning", "reasoning_text", "reasoning_content", "tool_use", "tool_call",
 ))  # fmt: skip
 """Types of those that are no part of it."""
-_FILTERS = (
-    "content_filter", "content_filtered", "safety", "image_safety", "recitation", "prohibited_content", "blocklist",
-    "spii", "guardrail_intervened", "sensitive", "refusal",
+_ENDS = {
+    **dict.fromkeys(("stop", "eos", "eostoken", "endturn", "stopsequence"), "stop"),
+    **dict.fromkeys(
+        ("length", "maxtokens", "maxoutputtokens", "maxoutput", "maxcompletiontokens", "modellength", "tokenlimit",
+         "modelcontextwindowexceeded", "contextlengthexceeded"), "length",
+    ),
+    **dict.fromkeys(
+        ("contentfilter", "contentfiltered", "safety", "imagesafety", "recitation", "prohibitedcontent", "blocklist",
+         "spii", "guardrailintervened", "sensitive", "datainspectionfailed", "contentpolicyviolation", "1301",
+         "responsibleaipolicyviolation", "sensitivecontentdetected", "inputtextsensitivecontentdetected",
+         "outputtextsensitivecontentdetected"), FILTERED,
+    ),
+}  # fmt: skip
+"""How servers, gateways and logs say that an answer ended, was cut off or was withheld: letters and digits alone."""
+_WITHHELD = re.compile(
+    r"content[ _-]?(filter|management policy|policy|moderation|exists risk)|(inappropriate|sensitive) content|"
+    r"safety (system|filter|policy)", re.IGNORECASE,
 )  # fmt: skip
-_CUT_OFF = ("max_tokens", "max_output_tokens", "max_output", "model_length")
-_ENDS = dict.fromkeys(_FILTERS, FILTERED) | dict.fromkeys(_CUT_OFF, "length")
-"""How servers and gateways say otherwise, in any capitals and before a colon, that an answer was cut or withheld."""
+"""What messages of filters say whose code is no word for it."""
 _FINISH_REASON = re.compile(r"[A-Za-z_-]{1,40}")
+
+
+def ending(said: object) -> str | None:
+    """A finish reason, or the code of an error, as "stop", "length" or `FILTERED`; None where it is no word for one."""
+    words = str(said)[:100].lower().removeprefix("finish_reason").lstrip(":_ ").split(":")
+    found = [_ENDS.get("".join(filter(str.isalnum, word))) for word in words[:2]]
+    return next((end for end in reversed(found) if end == FILTERED), found[0])
+
+
+def is_withheld(code: object, message: object) -> bool:
+    """Whether an error is that a filter withheld the prompt or the answer."""
+    return ending(code) == FILTERED or bool(_WITHHELD.search(str(message)[:2000]))
+
+
+def as_ended(completion: Completion) -> Completion:
+    """With the project's word for how it ended; what a filter withheld has no text, as a part of one is no answer."""
+    end = ending(completion.finish_reason)
+    if end == FILTERED and completion.error is None:
+        return replace(
+            completion, finish_reason=end, error=WITHHELD, text=None, log_probs=(), reasons=(), candidate_tokens=()
+        )
+    return completion if end is None else replace(completion, finish_reason=end)
 
 
 def end_of(said: str, redaction: Redaction) -> str:
     """How an answer ended, in the words of a server or log; "unknown" where that is no such word.
 
-    What is cut off or withheld in other words is "length" or `FILTERED`.
+    What ended, was cut off or withheld in other words is "stop", "length" or `FILTERED`.
     """
-    known = _ENDS.get(said.partition(":")[0].strip().lower())
-    if known:
+    if known := ending(said):
         return known
     odd = not _FINISH_REASON.fullmatch(said) or redaction.error(said) != said
     return "unknown" if odd or said == UNSUPPORTED else said  # which is the project's own word
@@ -58,12 +102,16 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
     """A decoded 2xx body as a completion; RequestFailed says what of it cannot be read."""
     if isinstance(answer, dict) and answer.get("error"):
         fault = answer["error"]
-        detail = fault.get("message", fault) if isinstance(fault, dict) else fault
-        raise RequestFailed(redaction.error(f"the server reports an error: {detail}"))
+        code, detail = (fault.get("code"), fault.get("message", fault)) if isinstance(fault, dict) else (None, fault)
+        withheld = FILTERED if is_withheld(code, detail) else None
+        raise RequestFailed(redaction.error(f"the server reports an error: {detail}"), finish_reason=withheld)
     prompt_tokens, completion_tokens = reported_usage(answer)
     choice = _first_choice(answer, billed=bool(completion_tokens) and not prompt.candidates)
     if choice.get("error") or choice.get("finish_reason") == "error":
-        reason = f"the server broke the answer off: {choice.get('error') or 'error'}"
+        fault = choice.get("error")
+        reason = f"the server broke the answer off: {fault or 'error'}"
+        if is_withheld(fault.get("code") if isinstance(fault, dict) else None, fault):
+            raise RequestFailed(redaction.error(reason), finish_reason=FILTERED)
         raise RequestFailed(redaction.error(reason), cause=BROKEN_OFF)
     said = choice.get("finish_reason")
     served: dict[str, Any] = {
@@ -74,7 +122,7 @@ def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redactio
         "completion_tokens": completion_tokens,
     }
     if served["finish_reason"] == FILTERED:
-        return Completion(error="content filter: the server withheld the answer", **served)
+        return Completion(error=WITHHELD, **served)
     if prompt.candidates:
         top = top_log_probs(choice)
         if top is None:

@@ -20,6 +20,7 @@ from urllib.request import proxy_bypass
 
 import orjson
 
+from markedness.lm.answers import is_withheld
 from markedness.lm.base import ModelError, RequestFailed, RetryLater
 from markedness.lm.config import DEFAULT_URL
 from markedness.lm.redaction import Redaction
@@ -174,7 +175,7 @@ class Endpoint:
             return RetryLater(reason, later, overloaded=status in OVERLOADED, cause=f"HTTP {status}")
         if code == "context_length_exceeded" or "context length" in detail.lower():
             reason = f"context too long: {reason}"
-        withheld = code == FILTERED
+        withheld = cause is None and is_withheld(code, detail)
         reason = f"content filter: {reason}" if withheld else reason
         return RequestFailed(reason, finish_reason=FILTERED if withheld else None, cause=cause, status=status)
 

@@ -10,21 +10,18 @@ from typing import Any
 
 import pandas as pd
 
-from markedness.lm.answers import end_of
+from markedness.lm.answers import end_of, ending
 from markedness.lm.base import ModelError
 from markedness.lm.corpus_files import as_table
 from markedness.lm.redaction import Redaction
 from markedness.lm.served_by import is_other_model
-from markedness.records import FILTERED
+from markedness.records import FILTERED, WITHHELD
 
 Row = dict[str, Any]
 OURS = ("text", "prompt", "finish_reason", "error")
 """Columns that every format fills; lm_eval has candidate and log_prob in place of text where candidates were scored."""
 SAME, MODEL, ANSWERED, FAILED = "\0same", "\0model", "\0answered", "\0failed"
 """Cells of a row that `Answers` takes out of it; no log has such a column."""
-WITHHELD = "content filter: the server withheld the answer"
-CUT_OFF = {"max_tokens": "length", "model_length": "length"}
-"""Stop reasons of Inspect by the word that OpenAI's servers have for them."""
 NAMED = 5
 """Models that a message names."""
 
@@ -51,7 +48,7 @@ class Answers:
 
 def answer(text: object, prompt: object, finish_reason: object = None, error: object = None) -> Row:
     """Our columns of one answer; an answer that a filter withheld, and none at all, are failures with a reason."""
-    reason = CUT_OFF.get(str(finish_reason), finish_reason)
+    reason = ending(finish_reason) or finish_reason
     if reason == FILTERED:
         text, error = None, error or WITHHELD
     elif text is None and not error:

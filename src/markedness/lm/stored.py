@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from markedness.lm.answers import as_ended
 from markedness.lm.redaction import LONGEST_ERROR
 from markedness.records import MAYBE_IMPUTED, SHOWN, TOP_LOGPROBS, Completion
 
@@ -41,6 +42,7 @@ def stored_completion(answer: str | bytes | None, scored: int | None = None) -> 
         completion = _ANSWER.validate_json(answer or b"", strict=True)
     except ValidationError as error:
         raise ValueError("malformed answer") from error
+    completion = as_ended(completion)
     if completion.empty and len(completion.error or "") <= LONGEST_ERROR:
         return completion
     if completion.error is not None or (completion.text is None and not completion.log_probs):

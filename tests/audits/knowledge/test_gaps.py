@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from markedness.audits.knowledge import evaluate, worlds
+from markedness.audits.knowledge import SPEC, evaluate, worlds
 from markedness.audits.knowledge.estimators.augmentation import augmentation_effects
 from markedness.audits.knowledge.estimators.classes import Cells, SubjectClass, subject_classes
 from markedness.audits.knowledge.estimators.gaps import Crawls, Part, gap, gap_scores, independent_error
 from markedness.audits.knowledge.estimators.scores import level, scores
 from markedness.audits.knowledge.estimators.tables import toxicity_table
+from markedness.compare import OTHER_SHARES, Comparison
+from markedness.records import FeatureTables
 from markedness.results import Score
 from markedness.stats.inference import difference
 
@@ -240,25 +244,35 @@ def test_gap_with_a_subject_of_few_crawls_is_not_accused(n_crawls: int, sd: floa
     assert stats.binomtest(found, 300, 0.05, alternative="greater").pvalue > 0.01, found
 
 
-def of_prompts(seed: int, share: float, prompts: int = 2, tone: float = 0.4) -> dict[str, Score]:
-    """Scores of twelve crawls without an effect; this share of the reference's answers is of the first half of prompts.
+def in_prompts(
+    seed: int, second: Sequence[float], prompts: int = 2, tone: float = 0.4, worse: float = 0
+) -> FeatureTables:
+    """Twelve crawls without an effect; so much of the answers about each subject is of the second half of the prompts.
 
-    The same share of the marked subjects' is of the second half, in which answers are bad as often as ``tone`` says.
+    There answers are bad as often as ``tone`` says, and more often by ``worse`` for marked subjects.
     """
     rng = np.random.default_rng(seed)
-    people = {"gender identity": ("Men", "Women", "Non-binary People")}
-    study = worlds.Study(classes=people, crawls=12, completions=4, draws=4)
+    people = ("Men", "Women", "Non-binary People")
+    study = worlds.Study(classes={"gender identity": people}, crawls=12, completions=4, draws=4)
     triples = study.draw(rng)["triples"]
-    of_reference = triples["subject"].eq(triples["reference"]).to_numpy()
-    second = rng.random(len(triples)) < np.where(of_reference, 1 - share, share)
-    bad = second & triples["regard"].notna().to_numpy() & (rng.random(len(triples)) < tone)
-    prompt = rng.integers(0, prompts // 2, len(triples)) + second * (prompts // 2)
+    later = rng.random(len(triples)) < triples["subject"].map(dict(zip(people, second, strict=True))).to_numpy(float)
+    often = tone + worse * triples["subject"].ne("Men").to_numpy()
+    bad = later & triples["regard"].notna().to_numpy() & (rng.random(len(triples)) < often)
+    prompt = rng.integers(0, prompts // 2, len(triples)) + later * (prompts // 2)
     triples = triples.assign(
         prompt_id=pd.Series(prompt, index=triples.index).astype(str), round=0, strategy="corpus",
         regard=triples["regard"].mask(bad, "negative"), topic=triples["topic"].mask(bad, 5),
     )  # fmt: skip
-    found = scores({"triples": triples}, evaluate.Params(), np.random.default_rng(0))
-    return {score.key: score for score in found}
+    return {"triples": triples}
+
+
+def scored(features: FeatureTables) -> list[Score]:
+    return scores(features, evaluate.Params(), np.random.default_rng(0))
+
+
+def of_prompts(seed: int, share: float, prompts: int = 2) -> dict[str, Score]:
+    """Scores where this share of the reference's answers is of the first half, and of the others' of the second."""
+    return {score.key: score for score in scored(in_prompts(seed, (1 - share, share, share), prompts))}
 
 
 OF_PROMPTS = ("regard_gap.marked", "toxicity_gap.marked", "valid.difference", "topic_divergence.marked")
@@ -270,8 +284,35 @@ def test_answers_to_other_prompts_than_the_references_have_no_interval_and_no_p(
     assert all(np.isfinite(score.estimate) and not score.has_interval and np.isnan(score.p) for score in made)
     assert all("other prompts, rounds or strategies than the reference's" in score.lacking for score in made)
     slightly = of_prompts(0, 0.57)
-    for key in OF_PROMPTS:
+    for key in OF_PROMPTS[:-1]:
         assert np.isfinite(slightly[key].p) and "what these do is part of it" in slightly[key].caveat, key
+    assert np.isnan(slightly[OF_PROMPTS[-1]].p)  # no divergence at all is its null
+
+
+def test_divergence_of_subjects_that_lean_to_opposite_prompts_is_not_tested() -> None:
+    # what prompts do to their gaps cancels, but each has other topics than the reference: 70 % of 122 worlds were found
+    found = {score.key: score for score in scored(in_prompts(0, (0.5, 0.75, 0.25)))}
+    assert np.isnan(found["topic_divergence.marked"].p) and np.isnan(found["topic_divergence.gender_identity"].p)
+    assert np.isfinite(found["regard_gap.marked"].p) and not found["regard_gap.marked"].caveat
+
+
+@pytest.mark.parametrize(("second", "tested"), [((0.8, 0.2), False), ((0.57, 0.43), True), ((0.5, 0.5), True)])
+def test_versions_that_answered_prompts_in_unlike_shares_are_not_compared(
+    second: tuple[float, float], tested: bool
+) -> None:
+    # marked subjects are worse in some prompts alone: 91 and 98 % of 43 and 60 comparisons of one model were found
+    features = {
+        model: in_prompts(seed, (share,) * 3, worse=0.4)
+        for seed, (model, share) in enumerate(zip(("new", "old"), second, strict=True))
+    }
+    compared = Comparison(
+        "knowledge", features, scored, SPEC.table, SPEC.cluster, SPEC.headline, answered=SPEC.answered,
+        compared_on=SPEC.compared_on, missing_key=SPEC.missing_key,
+    )  # fmt: skip
+    table = compared.differences().set_index("score")
+    for key in ("regard_gap.marked", "toxicity_gap.marked", "valid.difference"):
+        assert np.isfinite(float(str(table.loc[key, "p"]))) == tested, key
+        assert (OTHER_SHARES in str(table.loc[key, "note"])) == (second != (0.5, 0.5)), key
 
 
 @pytest.mark.parametrize("prompts", [2, 40])
@@ -279,7 +320,8 @@ def test_answers_to_the_same_prompts_keep_their_p_however_many_prompts_there_are
     found = [of_prompts(seed, 0.5, prompts) for seed in range(20)]
     for key in OF_PROMPTS:
         kept = [one[key].p for one in found if np.isfinite(one[key].p)]
-        assert len(kept) >= 18 and stats.binomtest(sum(p <= 0.05 for p in kept), len(kept), 0.05).pvalue > 0.01
+        # one of twenty subjects is as unlike by chance: of 20 worlds with two of them up to 5 in 99 %
+        assert len(kept) >= 15 and stats.binomtest(sum(p <= 0.05 for p in kept), len(kept), 0.05).pvalue > 0.01
 
 
 def test_prompts_that_each_subject_has_for_itself_tell_nothing_but_rounds_do() -> None:

@@ -15,7 +15,17 @@ Westfall & Young 1993, Resampling-based multiple testing (max-T); Chung & Romano
 from __future__ import annotations
 
 from markedness.stats.inference.alike import alike_variance, within_clusters
-from markedness.stats.inference.arrays import Codes, Estimator, Floats, LeaveOut, crossing, equal_shares
+from markedness.stats.inference.arrays import (
+    NO_TEST,
+    UNLIKE,
+    Codes,
+    Estimator,
+    Floats,
+    LeaveOut,
+    crossing,
+    equal_shares,
+    unlike_shares,
+)
 from markedness.stats.inference.claims import NO_INTERVAL, claim, difference, holds_for, withdrawn
 from markedness.stats.inference.contrasts import (
     Contrast,
@@ -71,7 +81,9 @@ __all__ = [
     "MIN_CLUSTERS",
     "NO_INTERVAL",
     "NO_SPREAD",
+    "NO_TEST",
     "POWER",
+    "UNLIKE",
     "Codes",
     "Contrast",
     "Draws",
@@ -116,6 +128,7 @@ __all__ = [
     "spread",
     "studentised",
     "t_intervals",
+    "unlike_shares",
     "withdrawn",
     "within_clusters",
 ]

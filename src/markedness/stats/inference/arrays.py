@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -57,3 +58,35 @@ def equal_shares(side: Codes, stratum: Codes) -> Floats | None:
     of_side = np.where(weight > 0, n, 0.0).sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((weight / weight.sum() * of_side / n)[side, stratum])
+
+
+UNLIKE, NO_TEST = 0.1, 0.2
+"""Above these shares of rows that would have to be of another stratum a difference has a caveat, and no test."""
+_SHUFFLES = 199
+
+
+def unlike_shares(side: Codes, stratum: Codes) -> float:
+    """How the shares of the strata differ between the last side and the others, which weigh alike, from 0 to 1.
+
+    Half the sum of the differences in the shares, less (in squares) its mean where the sides of the rows are shuffled;
+    0 where one of twenty shuffles is as unlike. What is at most `UNLIKE` is as it is, whatever chance makes of it.
+
+    Parameters
+    ----------
+    side, stratum
+        Codes of each row, from 0, shape (n,); each side has rows.
+    """
+    stratum = np.unique(stratum, return_inverse=True)[1]
+    shape = (int(stratum.max()) + 1, int(side.max()) + 1)
+
+    def distance(of: Codes) -> float:
+        counts = np.bincount(stratum * shape[1] + of, minlength=shape[0] * shape[1]).reshape(shape)
+        shares: Floats = counts / counts.sum(axis=0)
+        return float(abs(shares[:, :-1].mean(axis=1) - shares[:, -1]).sum()) / 2
+
+    found, rng = distance(side), np.random.default_rng(0)
+    if found <= UNLIKE:
+        return found
+    shuffled = [distance(rng.permutation(side)) for _ in range(_SHUFFLES)]
+    beyond = found > np.quantile(shuffled, 0.95)
+    return math.sqrt(max(0.0, found**2 - float(np.mean(shuffled)) ** 2)) if beyond else 0.0

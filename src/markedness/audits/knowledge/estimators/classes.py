@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from markedness.audits.knowledge import NOT_MEASURED
 from markedness.axes import key_part
+from markedness.stats.inference import unlike_shares
 
 Measure = Literal["regard", "toxicity", "valid", "regard_scored", "toxicity_scored"]
 MEASURES: tuple[Measure, ...] = ("regard", "toxicity")
@@ -24,9 +24,6 @@ SCORED: dict[Measure, Measure] = {"regard": "regard_scored", "toxicity": "toxici
 REGARD_VALUES = {"negative": -1.0, "neutral": 0.0, "positive": 1.0}
 _ANSWER = ["subject", "predicate", "object", "status", "regard"]
 """What an answer and its copy have in common beside toxicity; they may be numbered, ordered and asked unlike."""
-UNLIKE, NO_TEST = 0.1, 0.2
-"""Above this share of answers to other questions than the reference's a gap has a caveat, or no interval and no p."""
-_SHUFFLES = 199
 _SAME = 1e-6
 """Difference of toxicity up to which a scorer read two triples alike."""
 Floats = NDArray[np.float64]
@@ -153,10 +150,9 @@ class SubjectClass:
     def unlike(self, marked: Sequence[int], of_triples: bool) -> float:
         """How the prompts, rounds and strategies of marked subjects' answers differ from the reference's, from 0 to 1.
 
-        Half the sum of the differences in their shares, in which subjects weigh alike, less (in squares) its mean where
-        the answers are shuffled; 0 where one of twenty shuffles is as unlike. Prompts that no marked subject shares
-        with the reference, as where each names its own, tell nothing. ``of_triples``: of the triples that the measures
-        read, or of all that were asked for.
+        See `markedness.stats.inference.unlike_shares`. Prompts that no marked subject shares with the reference, as
+        where each names its own, tell nothing. ``of_triples``: of the triples that the measures read, or of all that
+        were asked for.
         """
         here = (self.asked["included"] if of_triples else self.asked["attempt"].eq(0)).to_numpy(dtype=bool)
         subject = self._cell[here] % len(self.subjects)
@@ -167,7 +163,7 @@ class SubjectClass:
         for question in self._questions:
             asked = question[here][compared]
             if np.isin(asked[of == len(there)], asked[of < len(there)]).any():
-                return _unlike(asked, of)
+                return unlike_shares(of, asked)
         return 0.0
 
     @cached_property
@@ -187,24 +183,6 @@ class SubjectClass:
         crawl = pd.Index(self.crawls).get_indexer(pd.Index(self.asked["crawl"]))
         subject = pd.Index(self.subjects).get_indexer(pd.Index(self.asked["subject"]))
         return np.asarray(crawl * len(self.subjects) + subject, dtype=np.intp)
-
-
-def _unlike(question: NDArray[np.int64], subject: NDArray[np.int64]) -> float:
-    """See `SubjectClass.unlike`; the question and subject of each answer, the last subject being the reference."""
-    question = np.unique(question, return_inverse=True)[1]
-    shape = (int(question.max()) + 1, int(subject.max()) + 1)
-
-    def distance(of: NDArray[np.int64]) -> float:
-        counts = np.bincount(question * shape[1] + of, minlength=shape[0] * shape[1]).reshape(shape)
-        shares: Floats = counts / counts.sum(axis=0)
-        return float(abs(shares[:, :-1].mean(axis=1) - shares[:, -1]).sum()) / 2
-
-    found, rng = distance(subject), np.random.default_rng(0)
-    if found <= UNLIKE:  # whatever chance makes of it
-        return found
-    shuffled = [distance(rng.permutation(subject)) for _ in range(_SHUFFLES)]
-    beyond = found > np.quantile(shuffled, 0.95)
-    return math.sqrt(max(0.0, found**2 - float(np.mean(shuffled)) ** 2)) if beyond else 0.0
 
 
 def has_crawls(triples: pd.DataFrame) -> bool:

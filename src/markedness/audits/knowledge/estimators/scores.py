@@ -13,9 +13,7 @@ import pandas as pd
 from markedness.audits.knowledge import SPEC
 from markedness.audits.knowledge.estimators.classes import (
     MEASURES,
-    NO_TEST,
     SCORED,
-    UNLIKE,
     Cells,
     Floats,
     Measure,
@@ -35,7 +33,16 @@ from markedness.audits.knowledge.estimators.topic_divergence import (
 )
 from markedness.records import FeatureTables
 from markedness.results import NAN, Score, with_missing
-from markedness.stats.inference import ALPHA, Null, adjusted, adjusted_apart, benjamini_hochberg, withdrawn
+from markedness.stats.inference import (
+    ALPHA,
+    NO_TEST,
+    UNLIKE,
+    Null,
+    adjusted,
+    adjusted_apart,
+    benjamini_hochberg,
+    withdrawn,
+)
 
 RANGE: dict[Measure, tuple[float, float]] = {"regard": (-1.0, 1.0), "toxicity": (0.0, 1.0)}
 """Lowest and highest value of one triple."""
@@ -110,22 +117,35 @@ def _for_reason(score: Score, why: str) -> Score:
 
 def _of_like_questions(found: Sequence[Score], classes: Sequence[SubjectClass]) -> list[Score]:
     """With a caveat, or without interval and p, where answers compared are of other prompts, rounds or strategies."""
-    unlike: dict[tuple[bool, str], float] = {}
-    for of_triples in (True, False):
-        for one in classes:
-            items = {f"{one.key}: {one.subjects[place]}": [place] for place in one.marked} | {one.key: one.marked}
-            unlike |= {(of_triples, item): one.unlike(marked, of_triples) for item, marked in items.items()}
-        whole = [unlike[of_triples, one.key] for one in classes if one.marked]
-        unlike |= {(of_triples, item): float(np.mean(whole or [0.0])) for item in _ALL}
+    of_answers = {of_triples: _unlike(classes, of_triples) for of_triples in (True, False)}
     made = []
     for score in found:
-        share = 0.0 if score.missing else unlike[score.measure in _OF_TRIPLES, score.item]
-        if share > NO_TEST:
+        share, of_each = of_answers[score.measure in _OF_TRIPLES].get(score.item, (0.0, 0.0))
+        divergence = score.measure == TOPICS.key
+        share, most = (of_each, UNLIKE) if divergence else (share, NO_TEST)
+        if share > most and not score.missing:
             score = withdrawn(score, _OTHERWISE)
-        elif share > UNLIKE:
+        elif share > UNLIKE and not score.missing:
             score = score.warned(f"{_OTHERWISE[0].upper()}{_OTHERWISE[1:]}, and what these do is part of it.")
         made.append(score)
     return made
+
+
+def _unlike(classes: Sequence[SubjectClass], of_triples: bool) -> dict[str, tuple[float, float]]:
+    """Item -> how unlike the answers are whose mean is compared, and, in squares, those of each subject for itself.
+
+    Of a gap, what prompts do to subjects that lean to opposite sides cancels; of a divergence, nothing does.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    of_classes = []
+    for one in [one for one in classes if one.marked]:
+        each = [one.unlike([place], of_triples) for place in one.marked]
+        found |= {f"{one.key}: {one.subjects[place]}": (x, x) for place, x in zip(one.marked, each, strict=True)}
+        found[one.key] = one.unlike(one.marked, of_triples), float(np.sqrt(np.mean(np.square(each))))
+        of_classes.append(found[one.key])
+    means, squares = np.array(of_classes or [(0.0, 0.0)]).T
+    whole = float(means.mean()), float(np.sqrt(np.square(squares).mean()))
+    return found | dict.fromkeys(_ALL, whole)
 
 
 def _subjects_adjusted(found: list[Score]) -> list[Score]:
