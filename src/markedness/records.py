@@ -167,8 +167,8 @@ UNSUPPORTED, FILTERED, UNSCORED = "unsupported", "content_filter", "unscored"
 """``finish_reason``: the backend cannot serve it; the server's filter withheld it; a service gave the text no score."""
 WITHHELD = "content filter: the server withheld the answer"
 """``error`` of what is `FILTERED`, where the server says no more."""
-ENDED = frozenset(("stop", "length", "refusal"))
-"""``finish_reason`` of an answer that the model ended, or that is as long as was asked for."""
+ENDED, REFUSED = frozenset(("stop", "length")), "refusal"
+"""``finish_reason`` of an answer that the model ended, or that is as long as was asked for; that it refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Completion:
         stands; where it counts 0, nothing was drawn.
         """
         ended = self.completion_tokens is None and self.finish_reason in ENDED
-        stands = ended or bool(self.completion_tokens) or self.finish_reason in (FILTERED, UNSCORED)
+        stands = ended or bool(self.completion_tokens) or self.finish_reason in (FILTERED, REFUSED, UNSCORED)
         return self.error is not None and self.text is None and stands
 
 

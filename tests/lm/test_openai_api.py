@@ -182,6 +182,14 @@ def test_read_completion_filter_of_another_name_withholds_the_answer(finish: str
     assert "content filter" in str(completion.error)
 
 
+def test_read_completion_refusal_without_a_word_stands_and_one_with_words_is_a_text() -> None:
+    choice = {"finish_reason": "refusal", "message": {"content": ""}}
+    answer: dict[str, Any] = {"choices": [choice], "usage": {"completion_tokens": 0}}
+    assert read_completion(answer, chat("Say"), True, Redaction()).empty
+    choice["message"] = {"content": "I can't help with that."}
+    assert read_completion(answer, chat("Say"), True, Redaction()).text == "I can't help with that."
+
+
 @pytest.mark.parametrize(
     ("said", "end"),
     [

@@ -143,18 +143,13 @@ def _compared_rates(
     cells = np.split(crossing(pd.concat(asked)), [len(first.used)])
     rated = [_rated(one, within_values) for one in both]
     for of in [one for one in rated[0] if one in rated[1]]:
-        counted = [rated_one[of][1] for rated_one in rated]
+        counted = [of_model[of][1] for of_model in rated]
         side = np.repeat([0, 1], [mask.sum() for mask in counted])
-        weights, said = (
-            equal_shares(side, np.concatenate([c[mask] for c, mask in zip(cells, counted, strict=True)])),
-            "",
-        )
-        if weights is None:
+        asked_with = np.concatenate([cell[mask] for cell, mask in zip(cells, counted, strict=True)])
+        weights, said = equal_shares(side, asked_with), "; at equal shares of the prompts and groups that both have"
+        if weights is None or not weights.any():
+            said = "" if weights is None else "; the two have no prompt of a group in common: all texts"
             weights = np.ones(len(side))
-        elif weights.any():
-            said = "; at equal shares of the prompts and groups that both have"
-        else:
-            weights, said = np.ones(len(side)), "; the two have no prompt of a group in common: all texts"
         a, b = (
             _rate(both[i], of, rated[i][of][0], _spread_over(counted[i], weights[side == i]), confidence_level)
             for i in (0, 1)
