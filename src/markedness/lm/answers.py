@@ -183,7 +183,7 @@ def _content(choice: Mapping[str, Any], chat: bool, ended: bool) -> str | None:
     A message may leave out its content where there is none, which counts where the model ``ended``.
     """
     field = "content" if chat else "text"
-    holder = choice.get("message", 0 if choice else None) if chat else choice
+    holder = choice.get("message", 0 if choice else None) if chat else choice  # 0: a choice without any message
     holder = {} if holder is None else holder
     known = isinstance(holder, dict)
     if known and field not in holder:

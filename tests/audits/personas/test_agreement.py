@@ -159,7 +159,7 @@ def test_intervals_of_lexicon_rates_hold_the_true_rate() -> None:
     held = []
     for seed in range(60):
         tables = rated(seed)
-        table = text_tables.lexicon(corpora(tables, GENDER)[0], {}, 0.95)[0].set_index("group")
+        table = text_tables.lexicon(corpora(tables, GENDER)[0], {}, 0.95).set_index("group")
         low, high = table["ci_low"].astype(float)["woman"], table["ci_high"].astype(float)["woman"]
         held.append(low <= 1.0 <= high)  # 0.5 on average, and 1 more in one of two prompts
     assert stats.binomtest(sum(held), len(held), 0.93, alternative="less").pvalue > 0.01, sum(held)

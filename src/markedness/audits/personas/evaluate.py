@@ -93,7 +93,7 @@ def _of_kind(
         "method_overlap": method_overlap(corpus, words, corpus.features["svm_words"], params.jsd_words, most, further),
         "prompt_agreement": prompt_agreement(corpus, params.jsd_words, most, further),
         "svm": text_tables.svm(corpus),
-        "lexicon": text_tables.lexicon(corpus, params.lexicon_within, level)[0],
+        "lexicon": text_tables.lexicon(corpus, params.lexicon_within, level),
         "sentiment": text_tables.sentiment(corpus),
         "word_share": word_tables.word_share(corpus, params.word_share, level),
         "similarity": text_tables.similarity(corpus, level),

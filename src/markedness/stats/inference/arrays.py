@@ -14,6 +14,9 @@ Codes = NDArray[np.intp]
 Estimator = Callable[[Floats], Floats]
 """Weights of the units, shape (replicates, units) -> estimates, shape (replicates,)."""
 LeaveOut = Callable[[Codes, int], Floats]
+UNLIKE, NO_TEST = 0.1, 0.2
+"""Above these shares of rows that would have to be of another stratum a difference has a caveat, and no test."""
+_SHUFFLES = 199
 
 
 def factorized(values: ArrayLike) -> tuple[Codes, Sequence[object]]:
@@ -58,11 +61,6 @@ def equal_shares(side: Codes, stratum: Codes) -> Floats | None:
     of_side = np.where(weight > 0, n, 0.0).sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((weight / weight.sum() * of_side / n)[side, stratum])
-
-
-UNLIKE, NO_TEST = 0.1, 0.2
-"""Above these shares of rows that would have to be of another stratum a difference has a caveat, and no test."""
-_SHUFFLES = 199
 
 
 def unlike_shares(side: Codes, stratum: Codes) -> float:

@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 from markedness.audits.homogeneity.estimators.differentiation import Replicates
 from markedness.axes import Axes, as_written, group_name
 from markedness.results import Score
-from markedness.stats.inference import Codes, Floats, crossing, withdrawn
-
-MOST_UNLIKE = 0.1
-"""Share of names, or of answers, that would have to be of another value on the other axes, above which it is said."""
+from markedness.stats.inference import UNLIKE, Codes, Floats, crossing, withdrawn
 
 
 class Group(NamedTuple):
@@ -160,7 +157,7 @@ def unlike_names(axes: Sequence[AxisLabels], values: Collection[str]) -> str:
         found += [
             f"{value} and {one.values[0]}"
             for value, share in zip(one.values[1:], shares[1:], strict=True)
-            if value in values and np.abs(share - shares[0]).sum() / 2 > MOST_UNLIKE
+            if value in values and np.abs(share - shares[0]).sum() / 2 > UNLIKE
         ]
     if not found:
         return ""
@@ -189,7 +186,7 @@ def unlike_answers(axes: Sequence[AxisLabels], values: Collection[str], n_answer
         for value, own_mean in zip(one.values[1:], per_name[1:], strict=True):
             both = np.isfinite(own_mean) & np.isfinite(per_name[0])
             shares = [side[both] / side[both].sum() for side in (own_mean, per_name[0])]
-            if value in values and np.abs(shares[0] - shares[1]).sum() / 2 > MOST_UNLIKE:
+            if value in values and np.abs(shares[0] - shares[1]).sum() / 2 > UNLIKE:
                 found.append(f"{value} and {one.values[0]}")
     if not found:
         return ""

@@ -14,6 +14,7 @@ from markedness.audits.personas.estimators.units import Units
 from markedness.audits.personas.language.groups import Fixed, Grouping, unlike
 from markedness.results import Score, named_contrasts, not_estimated
 from markedness.stats.inference import (
+    UNLIKE,
     Exchange,
     Floats,
     Null,
@@ -26,8 +27,6 @@ from markedness.stats.inference import (
 )
 
 _KEY = "refusals.difference"
-MOST_UNLIKE = 0.1
-"""Above this share of requests that are of other prompts or groups, a difference is also one of these."""
 _UNEQUAL = "texts are missing more often for some groups than for others"
 
 
@@ -202,7 +201,7 @@ def _alike(score: Score, shares: Mapping[str, float], copies: Floats) -> Score:
     clusters hold unequal numbers of requests (``copies``) they take these with them, and there is no p.
     ``shares``: group -> see `markedness.audits.personas.language.groups.unlike`.
     """
-    others = [name for name, share in shares.items() if share > MOST_UNLIKE]
+    others = [name for name, share in shares.items() if share > UNLIKE]
     if score.missing or not others:
         return score
     why = (

@@ -14,7 +14,7 @@ from markedness.audits.personas.estimators.classification import Tested
 from markedness.audits.personas.estimators.corpus import Corpus, corpora
 from markedness.audits.personas.estimators.interaction import Interactions
 from markedness.audits.personas.estimators.params import Params
-from markedness.audits.personas.estimators.refusals import MOST_UNLIKE, refusal_difference, refusals_by_group
+from markedness.audits.personas.estimators.refusals import refusal_difference, refusals_by_group
 from markedness.audits.personas.estimators.units import mean
 from markedness.audits.personas.estimators.word_scores import (
     FAMILY,
@@ -28,6 +28,8 @@ from markedness.results import NAN, Score, named_contrasts, not_estimated
 from markedness.stats.inference import (
     ALPHA,
     NO_SPREAD,
+    NO_TEST,
+    UNLIKE,
     Null,
     adjusted,
     claim,
@@ -166,8 +168,6 @@ def svm_scores(corpus: Corpus, params: Params, rng: np.random.Generator) -> tupl
     ]  # fmt: skip
 
 
-NO_TEST = 0.2
-"""Above this share of texts that are of other groups a difference has no p; above `MOST_UNLIKE` it has a caveat."""
 _NO_VECTORS = "no text has a sentence embedding (personas.featurize.embeddings)"
 _NO_PAIRS = "no prompt has two different texts of a marked and two of an unmarked group"
 
@@ -203,7 +203,7 @@ def _of_like_groups(made: Score, shares: Mapping[str, float]) -> Score:
 
     ``shares``: marked value -> see `markedness.audits.personas.language.groups.unlike`.
     """
-    others = [name for name, share in shares.items() if share > MOST_UNLIKE]
+    others = [name for name, share in shares.items() if share > UNLIKE]
     if not others:
         return made
     why = f"the texts about {', '.join(others)} are of other groups of the other axes than those they are compared with"

@@ -32,23 +32,19 @@ from markedness.stats.similarity_cells import similarity_cells
 _MISSING = (Status.FAILED.value, Status.UNPARSED.value, Status.TRUNCATED.value, Status.UNSUPPORTED.value)
 
 
-def lexicon(
-    corpus: Corpus, within_values: Mapping[str, Collection[str]], confidence_level: float
-) -> tuple[pd.DataFrame, list[Score]]:
+def lexicon(corpus: Corpus, within_values: Mapping[str, Collection[str]], confidence_level: float) -> pd.DataFrame:
     """Mean percent of lexicon words with its interval, and its standard error (population sd over root n) as published.
 
-    ``within_values``: axis -> values; only texts that have them. No entry: all texts. Beside the table the same as
-    Scores, a row each.
+    ``within_values``: axis -> values; only texts that have them. No entry: all texts.
     """
-    rows, made = [], []
+    rows = []
     for (name, group), (percents, here) in _rated(corpus, within_values).items():
         part, left_out = percents[here], next(texts.left_out for texts in corpus.sets if texts.name == group)
         error = part.std() / np.sqrt(len(part)) if len(part) > 1 else np.nan
-        score = _rate(corpus, (name, group), percents, here.astype(float), confidence_level)
-        rows.append((corpus.kind, name, group, part.mean(), error, score.ci_low, score.ci_high, len(part), left_out))
-        made.append(replace(score, group=group, n_missing=left_out))
+        rate = _rate(corpus, (name, group), percents, here.astype(float), confidence_level)
+        rows.append((corpus.kind, name, group, part.mean(), error, rate.ci_low, rate.ci_high, len(part), left_out))
     columns = ["kind", "lexicon", "group", "mean_percent", "standard_error", "ci_low", "ci_high", "n", "left_out"]
-    return pd.DataFrame(rows, columns=columns), made
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _rated(
