@@ -36,7 +36,7 @@ DIFFERENCE_COLUMNS = (
 ONE = "not measured in one of the two"
 APART = "not measured on what both were asked and answered"
 """Why a Score is not compared that a model has on all that it was asked."""
-OTHER_SHARES = "the two have prompts and groups in other shares, which may be what differs"
+OTHER_SHARES = "what the two answered is of prompts, groups or names in other shares, which may be what differs"
 ALIKE = "the same whatever is left out: no interval"
 CORRECTIONS = {"holm": "Holm", "fdr_bh": "Benjamini-Hochberg"}
 
@@ -94,8 +94,7 @@ class Comparison:
     compared_on: Sequence[str] = ()
     """Further columns of that table that say what was asked, where both models have them and share a value."""
     sides: Sequence[Sequence[str]] = ()
-    """The columns of that table that count what was asked about each text of a row: it was asked where each has some.
-    """
+    """Columns of that table that count what was asked about each text of a row: it was asked where each has some."""
     asked: Mapping[str, Asked] = field(default_factory=dict)
     """Model -> what it was asked; of one that is not named it is not known."""
     _made: dict[tuple[str, bytes], dict[str, Score]] = field(default_factory=dict)
@@ -105,9 +104,8 @@ class Comparison:
 
         Both Scores are made on the rows that both models were asked and answered, alike in question, cluster and
         ``compared_on``, and must be about the same groups and references, else the row says why it has no test. Each
-        model is scored once for each such set: where all were asked and answered alike, the cost grows with the models,
-        else with their pairs. The test is of equal Scores: the difference over its standard error, clusters paired. p
-        is corrected over all pairs and Scores of the audit, scripted controls apart.
+        model is scored once for each such set. The test is of equal Scores: the difference over its standard error,
+        clusters paired. p is corrected over all pairs and Scores of the audit, scripted controls apart.
         """
         rows = [row for a, b in combinations(self.features, 2) for row in self._pair(a, b)]
         table = pd.DataFrame(rows, columns=list(DIFFERENCE_COLUMNS))
@@ -214,12 +212,14 @@ class Comparison:
         return ""
 
     def _unlike_shares(self, shared: _Shared, asked: bool) -> float:
-        """How unlike the shares of the prompts and groups of two models are; 0 where questions or pairs are matched."""
-        tables = (shared.asked if asked else shared.answered).values()
-        if self.question or self.comparable or any(of_model[self.table].empty for of_model in tables):
-            return 0.0
-        codes = row_codes([[of_model[self.table][name] for of_model in tables] for name in shared.columns])
-        return inference.unlike_shares(np.repeat([0, 1], [len(code) for code in codes]), np.concatenate(codes))
+        """How unlike the shares are in which two models have what both were asked, by the worst column and by all."""
+        tables = [of_model[self.table] for of_model in (shared.asked if asked else shared.answered).values()]
+        if self.comparable or any(table.empty for table in tables):
+            return 0.0  # each row has its like
+        side = np.repeat([0, 1], [len(table) for table in tables])
+        by = (shared.columns, *([name] for name in shared.columns))
+        codes = (row_codes([[table[name] for table in tables] for name in names]) for names in by)
+        return max(inference.unlike_shares(side, np.concatenate(code)) for code in codes)
 
     def _tables(self, model: str) -> FeatureTables:
         found = self.features[model]

@@ -11,7 +11,7 @@ import pytest
 from tests.cells import number
 
 from markedness import audits
-from markedness.compare import Comparison
+from markedness.compare import OTHER_SHARES, Comparison
 from markedness.records import FeatureTables
 from markedness.results import Score
 
@@ -110,3 +110,36 @@ def test_a_model_that_answers_nothing_about_a_group_is_compared_in_what_is_missi
     assert number(made, spec.missing_key, "difference") == pytest.approx(-1)
     others = made.drop(index=spec.missing_key)
     assert others["difference"].isna().all() and others["note"].str.startswith("no vignette that both answered").all()
+
+
+def oftener(audit: str, features: FeatureTables, column: str, times: int) -> FeatureTables:
+    """With this many times the rows of half of the values of a column."""
+    table = audits.spec(audit).table
+    rows = features[table]
+    values = sorted(rows[column].unique())
+    more = rows[rows[column].isin(values[: (len(values) + 1) // 2])]
+    return {**features, table: pd.concat([rows, *[more] * (times - 1)], ignore_index=True)}
+
+
+@pytest.mark.parametrize(
+    ("audit", "column"),
+    [
+        ("homogeneity", "cue"), ("homogeneity", "cluster"), ("homogeneity", "group"), ("annotation", "task"),
+        ("annotation", "vignette"), ("annotation", "group"), ("knowledge", "round"), ("knowledge", "strategy"),
+    ],
+)  # fmt: skip
+def test_versions_that_answered_in_unlike_shares_are_not_compared(audit: str, column: str) -> None:
+    # of one model that marks a group in one cue or vignette alone up to 60 of 60 and 45 of 45 gates failed
+    spec, whole = audits.spec(audit), drawn(audit)
+    table = {}
+    for times in (1, 20):
+        rows = Comparison(
+            audit, {"new": oftener(audit, whole, column, times), "old": whole}, partial(scores, audit), spec.table,
+            spec.cluster, spec.headline, question=spec.question, answered=spec.answered, missing_key=spec.missing_key,
+            compared_on=spec.compared_on,
+        ).differences().set_index("score")  # fmt: skip
+        table[times] = rows
+    alike, unlike = table[1], table[20].reindex(table[1].index)
+    assert not alike["note"].str.contains(OTHER_SHARES, case=False).any() and alike["difference"].notna().any()
+    assert unlike["p"].isna().all() and unlike["difference"].isna().all()
+    assert unlike["note"].str.contains(OTHER_SHARES, case=False).all()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.servers.openai_server import Server
 
-from markedness.lm.answers import candidate_log_probs, ending, read_completion, top_log_probs
+from markedness.lm.answers import candidate_log_probs, ending, fault_of, read_completion, top_log_probs
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
 from markedness.lm.config import OpenAIModel
 from markedness.lm.endpoint import retry_after
@@ -201,6 +201,22 @@ def test_read_completion_refusal_without_a_word_stands_and_one_with_words_is_a_t
 )  # fmt: skip
 def test_ending_reads_the_words_of_servers_and_no_others(said: str | None, end: str | None) -> None:
     assert ending(said) == end
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"error": {"message": "bad key", "code": "invalid_api_key"}}, ("bad key", "invalid_api_key")),
+        ({"message": "bad key", "code": 400}, ("bad key", 400)),
+        ([{"error": {"message": "bad key", "code": 400}}], ("bad key", 400)),
+        ({"error": "bad key"}, ("bad key", None)), ("bad key", ("bad key", None)),
+        ({"detail": "bad key"}, ("{'detail': 'bad key'}", None)),
+        ("<html>no</html>", ("no reason given", None)),
+        (None, ("no reason given", None)), ([], ("no reason given", None)),
+    ],
+)  # fmt: skip
+def test_fault_of_reads_the_errors_of_any_server(body: Any, told: tuple[str, object]) -> None:
+    assert fault_of(body) == told
 
 
 def test_stored_answer_that_a_filter_cut_off_is_withheld_as_one_of_today() -> None:

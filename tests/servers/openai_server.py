@@ -208,6 +208,8 @@ class Server:
             case "400-inspection":
                 said = "Output data may contain inappropriate content."
                 return await self.send(writer, 400, error(said, code="data_inspection_failed"))
+            case "400-list" | "400-detail":
+                return await self.send(writer, 400, OTHER_ERRORS[fault])
             case "200-filter":
                 return await self.send(writer, 200, error("Output blocked by content filtering policy"))
             case "401":
@@ -461,6 +463,10 @@ class Server:
                 row["response"] = {"status_code": 400, "request_id": "q", "body": said}
                 errors.append(row)
                 continue
+            if fault in OTHER_ERRORS:
+                row["response"] = {"status_code": 400, "request_id": "q", "body": OTHER_ERRORS[fault]}
+                errors.append(row)
+                continue
             if fault == "400-filter":
                 row["response"] = {"status_code": 400, "request_id": "q", "body": error("no", code="content_filter")}
                 errors.append(row)
@@ -532,6 +538,13 @@ def multipart_file(content_type: str, body: bytes) -> bytes:
 
 def error(message: str, code: str | None = None) -> dict[str, Any]:
     return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": code}}
+
+
+OTHER_ERRORS: dict[str, Any] = {
+    "400-list": [error("The prompt was blocked by a safety filter.", code="400")],
+    "400-detail": {"detail": "Blocked by the content policy"},
+}
+"""Bodies of filters as a compatible endpoint of Gemini and one written in FastAPI send them."""
 
 
 def head_of(status: int, length: int, headers: dict[str, str] | None = None) -> bytes:

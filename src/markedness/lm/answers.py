@@ -72,6 +72,16 @@ def ending(said: object) -> str | None:
     return next((end for end in reversed(found) if end == FILTERED), found[0])
 
 
+def fault_of(body: Any) -> tuple[str, object]:
+    """What the body of an error says, and its code: of an object, one in ``error``, a list of these, or a text."""
+    fault = body[0] if isinstance(body, list) and body else body
+    fault = (fault.get("error") or fault) if isinstance(fault, dict) else fault
+    if isinstance(fault, dict):
+        return str(fault.get("message") or fault), fault.get("code")
+    page = not fault or str(fault).lstrip().startswith("<")  # of a gateway
+    return "no reason given" if page else str(fault), None
+
+
 def is_withheld(code: object, message: object) -> bool:
     """Whether an error is that a filter withheld the prompt or the answer."""
     return ending(code) == FILTERED or bool(_WITHHELD.search(str(message)[:2000]))
@@ -101,8 +111,7 @@ def end_of(said: str, redaction: Redaction) -> str:
 def read_completion(answer: Any, prompt: Prompt, chat: bool, redaction: Redaction) -> Completion:
     """A decoded 2xx body as a completion; RequestFailed says what of it cannot be read."""
     if isinstance(answer, dict) and answer.get("error"):
-        fault = answer["error"]
-        code, detail = (fault.get("code"), fault.get("message", fault)) if isinstance(fault, dict) else (None, fault)
+        detail, code = fault_of(answer)
         withheld = FILTERED if is_withheld(code, detail) else None
         raise RequestFailed(redaction.error(f"the server reports an error: {detail}"), finish_reason=withheld)
     prompt_tokens, completion_tokens = reported_usage(answer)

@@ -306,10 +306,7 @@ class BatchRun(Run):
             raise RequestFailed("its line in the batch's output has no HTTP status")
         if status == 200:
             return self.server.read(body, draw.prompt)
-        refusal = body.get("error") if isinstance(body, dict) else None
-        refusal = refusal if isinstance(refusal, dict) else {"message": refusal or "no reason given"}
-        code = refusal.get("code")
-        failed = endpoint.refusal(status, str(refusal.get("message")), code if isinstance(code, str) else None)
+        failed = endpoint.refusal(status, body)
         if isinstance(failed, RequestFailed) and (draw.prompt.candidates or draw.prompt.perplexity):
             raise self.server.unscored(failed)
         raise failed

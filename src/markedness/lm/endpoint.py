@@ -20,7 +20,7 @@ from urllib.request import proxy_bypass
 
 import orjson
 
-from markedness.lm.answers import is_withheld
+from markedness.lm.answers import fault_of, is_withheld
 from markedness.lm.base import ModelError, RequestFailed, RetryLater
 from markedness.lm.config import DEFAULT_URL
 from markedness.lm.redaction import Redaction
@@ -145,10 +145,8 @@ class Endpoint:
             async with asyncio.timeout(timeout):
                 yield
         except openai.APIStatusError as error:
-            body = error.body
-            detail = body.get("message") if isinstance(body, Mapping) else None
             later = retry_after(error.response.headers)
-            raise self.refusal(error.status_code, str(detail or error.message), error.code, later) from None
+            raise self.refusal(error.status_code, error.body, later) from None
         except (openai.APIConnectionError, ClientError, OSError) as error:  # TimeoutError is an OSError
             reason, cause = _connection_reason(error, timeout)
             if cause == "unreachable" and (variable := _proxy_variable(self.url)):
@@ -162,10 +160,9 @@ class Endpoint:
             reason = self.redaction.error(f"the answer of {self.url} cannot be read: {error}")
             raise RequestFailed(reason, cause="unreadable") from None
 
-    def refusal(
-        self, status: int, detail: str, code: str | None = None, later: float | None = None
-    ) -> RequestFailed | RetryLater:
+    def refusal(self, status: int, body: Any, later: float | None = None) -> RequestFailed | RetryLater:
         """What an HTTP status other than 2xx becomes: whether to ask again, and when."""
+        detail, code = fault_of(body)
         cause = _CAUSES.get(status)
         if code in ("model_not_found", "insufficient_quota"):
             cause = {"model_not_found": "not found", "insufficient_quota": "payment"}[code]
