@@ -10,13 +10,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from markedness.audits.base import AuditSpec
+from markedness.in_common import row_codes
 from markedness.lm.config import CorpusModel, CorpusSource, ModelConfig
 from markedness.records import Sampling
+from markedness.stats import inference
 
 WHO = frozenset(
     ("backend", "model", "path", "revision", "gguf_package", "trust_remote_code", "dtype_text", "dtype_scores",
@@ -160,3 +166,38 @@ def _shown(value: object) -> str:
 def _listed(found: list[str]) -> str:
     more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return "; ".join(found[:_NAMED]) + more
+
+
+def first_asked(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows ask something for the first time: a question that had no answer is asked again (``attempt``)."""
+    return ~rows.reindex(columns=["attempt"])["attempt"].gt(0).to_numpy(dtype=bool)
+
+
+def unlike_shares(tables: Sequence[pd.DataFrame], columns: Sequence[str], counts: str = "") -> float:
+    """How unlike the shares are in which two models have the values of columns, by the worst column and by all.
+
+    Parameters
+    ----------
+    tables
+        Of each model.
+    columns
+        Of both tables; a missing value is a value of its own.
+    counts
+        The column with the number of answers of each row; "": 1.
+
+    Returns
+    -------
+    float
+        The share of the answers of one model that would have to have other values, from 0 to 1, less what chance makes
+        of it; see `markedness.stats.inference.unlike_shares`. 0 where one of the tables has no answer.
+    """
+    times = [rows[counts].fillna(0).to_numpy(int) if counts else np.ones(len(rows), dtype=int) for rows in tables]
+    if any(not n.any() for n in times):
+        return 0.0
+    side = np.repeat([0, 1], [n.sum() for n in times])
+    by = (columns, *([name] for name in columns))
+    codes = (row_codes([[table[name] for table in tables] for name in names]) for names in by)
+    return max(
+        inference.unlike_shares(side, np.concatenate([np.repeat(*one) for one in zip(code, times, strict=True)]))
+        for code in codes
+    )

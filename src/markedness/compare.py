@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype
 from pandas.util import hash_pandas_object
 
-from markedness.asked import Asked, Unlike, unlike
+from markedness.asked import Asked, Unlike, first_asked, unlike, unlike_shares
 from markedness.audits.base import Comparable
 from markedness.cards import count
-from markedness.in_common import ASKED, asked_alike, chosen, in_common, left_out, row_codes, sentences
+from markedness.in_common import ASKED, asked_alike, chosen, in_common, left_out, sentences
 from markedness.records import FeatureTables, Unsupported
 from markedness.results import JUDGE, Score, not_estimated
 from markedness.stats import inference
@@ -97,6 +97,8 @@ class Comparison:
     """Columns of that table that count what was asked about each text of a row: it was asked where each has some."""
     asked: Mapping[str, Asked] = field(default_factory=dict)
     """Model -> what it was asked; of one that is not named it is not known."""
+    counts: str = ""
+    """The column of that table that counts the answers of each row; without it a row is one."""
     _made: dict[tuple[str, bytes], dict[str, Score]] = field(default_factory=dict)
 
     def differences(self) -> pd.DataFrame:
@@ -212,14 +214,10 @@ class Comparison:
         return ""
 
     def _unlike_shares(self, shared: _Shared, asked: bool) -> float:
-        """How unlike the shares are in which two models have what both were asked, by the worst column and by all."""
+        """How unlike the shares are in which two models have what both were asked; 0 where each row has its like."""
         tables = [of_model[self.table] for of_model in (shared.asked if asked else shared.answered).values()]
-        if self.comparable or any(table.empty for table in tables):
-            return 0.0  # each row has its like
-        side = np.repeat([0, 1], [len(table) for table in tables])
-        by = (shared.columns, *([name] for name in shared.columns))
-        codes = (row_codes([[table[name] for table in tables] for name in names]) for names in by)
-        return max(inference.unlike_shares(side, np.concatenate(code)) for code in codes)
+        tables = [rows[first_asked(rows) if asked else self._there(rows)] for rows in tables]
+        return 0.0 if self.comparable else unlike_shares(tables, shared.columns, self.counts)
 
     def _tables(self, model: str) -> FeatureTables:
         found = self.features[model]

@@ -163,7 +163,7 @@ def comparison(
     return Comparison(
         audit, tables, scored, spec.table, spec.cluster, spec.headline, params.controls, settings.correction,
         settings.confidence_level, spec.question, spec.comparable, spec.answered, spec.missing_key,
-        spec.compared_on, spec.sides, asked,
+        spec.compared_on, spec.sides, asked, spec.counts,
     )  # fmt: skip
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.cells import number
 
 from markedness import audits
-from markedness.compare import OTHER_SHARES, Comparison
+from markedness.asked import first_asked, unlike_shares
+from markedness.compare import OTHER_SHARES, Comparison, Paired
 from markedness.records import FeatureTables
 from markedness.results import Score
 
@@ -113,12 +114,16 @@ def test_a_model_that_answers_nothing_about_a_group_is_compared_in_what_is_missi
 
 
 def oftener(audit: str, features: FeatureTables, column: str, times: int) -> FeatureTables:
-    """With this many times the rows of half of the values of a column."""
-    table = audits.spec(audit).table
-    rows = features[table]
+    """With this many times the answers about half of the values of a column."""
+    spec = audits.spec(audit)
+    rows = features[spec.table]
     values = sorted(rows[column].unique())
-    more = rows[rows[column].isin(values[: (len(values) + 1) // 2])]
-    return {**features, table: pd.concat([rows, *[more] * (times - 1)], ignore_index=True)}
+    of_half = rows[column].isin(values[: (len(values) + 1) // 2])
+    if spec.counts:
+        more = rows.assign(**{spec.counts: rows[spec.counts].where(~of_half, rows[spec.counts] * times)})
+    else:
+        more = pd.concat([rows, *[rows[of_half]] * (times - 1)], ignore_index=True)
+    return {**features, spec.table: more}
 
 
 @pytest.mark.parametrize(
@@ -136,10 +141,38 @@ def test_versions_that_answered_in_unlike_shares_are_not_compared(audit: str, co
         rows = Comparison(
             audit, {"new": oftener(audit, whole, column, times), "old": whole}, partial(scores, audit), spec.table,
             spec.cluster, spec.headline, question=spec.question, answered=spec.answered, missing_key=spec.missing_key,
-            compared_on=spec.compared_on,
+            compared_on=spec.compared_on, counts=spec.counts,
         ).differences().set_index("score")  # fmt: skip
         table[times] = rows
     alike, unlike = table[1], table[20].reindex(table[1].index)
     assert not alike["note"].str.contains(OTHER_SHARES, case=False).any() and alike["difference"].notna().any()
     assert unlike["p"].isna().all() and unlike["difference"].isna().all()
     assert unlike["note"].str.contains(OTHER_SHARES, case=False).all()
+
+
+def test_words_and_questions_asked_again_are_no_shares() -> None:
+    few = pd.DataFrame({"cue": ["a", "b"], "count": [10, 10]})
+    many = pd.DataFrame({"cue": ["a"] * 10 + ["b"], "count": [1] * 10 + [10]})  # ten words about a, one about b
+    assert unlike_shares([few, many], ["cue"], "count") == 0
+    once = pd.DataFrame({"group": ["a", "b"] * 200, "attempt": 0})
+    again = pd.concat([once, once[once["group"].eq("b")].assign(attempt=1)])
+    assert unlike_shares([once, again[first_asked(again)]], ["group"]) == 0 < unlike_shares([once, again], ["group"])
+    assert first_asked(once.drop(columns="attempt")).all()
+
+
+@pytest.mark.parametrize("audit", ["homogeneity", "knowledge", "personas"])
+def test_refusals_of_a_group_have_a_test_whatever_is_left_of_it(audit: str) -> None:
+    # asked alike: which answers are missing is compared. What is left of one group, and all of the others, may not be;
+    # in the other two audits a question that one of the models did not answer takes its like from the other
+    spec, whole = audits.spec(audit), drawn(audit)
+    rows, column = whole[spec.table], spec.answered[0]
+    groups = sorted(rows["group"].unique())
+    gone = rows["group"].isin(groups[: len(groups) // 2]) & (np.random.default_rng(0).random(len(rows)) < 0.8)
+    part = {**whole, spec.table: rows.assign(**{column: rows[column] & ~gone})}
+    made = Comparison(
+        audit, {"whole": whole, "part": part}, partial(scores, audit), spec.table, spec.cluster, spec.headline,
+        question=spec.question, answered=spec.answered, missing_key=spec.missing_key, compared_on=spec.compared_on,
+        counts=spec.counts,
+    ).paired("whole", "part")  # fmt: skip
+    assert isinstance(made, Paired) and spec.missing_key not in made.unlike
+    assert set(made.unlike.values()) == ({OTHER_SHARES} if audit == "knowledge" else set())

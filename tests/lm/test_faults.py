@@ -299,7 +299,16 @@ def test_generate_billed_answer_that_leaves_its_text_out_is_recorded_and_not_ask
 
 @pytest.mark.parametrize(
     "fault",
-    ["content-filter", "400-filter", "filter-alone", "400-inspection", "200-filter", "400-list", "400-detail"],
+    [
+        "content-filter",
+        "400-filter",
+        "filter-alone",
+        "400-inspection",
+        "200-filter",
+        "400-list",
+        "400-detail",
+        "403-flagged",
+    ],
 )
 @pytest.mark.parametrize("batch", [False, True])
 def test_generate_answer_withheld_by_a_filter_is_recorded_and_not_asked_for_again(

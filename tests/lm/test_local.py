@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import functools
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 pytest.importorskip("torch", reason="skipped: torch is not installed (pip install 'markedness[local]')")
 
+import numpy as np
 import torch
 from tests.lm.tiny_models import MODELS
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -25,8 +27,10 @@ from markedness.lm.collect import collect
 from markedness.lm.config import TransformersModel
 from markedness.lm.ledger import Ledger
 from markedness.lm.local import LocalModel
+from markedness.lm.local_text import Job, text_of
 from markedness.lm.plan import Counts
 from markedness.records import Completion, Message, Prompt, Sampling
+from markedness.text.answers import final_answer
 
 TEXTS = (
     'The person who says " the rain " is', 'the people say: " they are walking " they are', "he says he is",
@@ -391,6 +395,26 @@ def test_chat_goes_through_the_template_and_ignores_stops(folder: Path, tmp_path
     (answer,) = ask(model, [asked])
     plain = ask(local(folder, "gpt2"), [written("user says who is kind they say", temperature=0.0, max_tokens=5)])[0]
     assert answer.text == plain.text and answer.finish_reason == "length"
+
+
+def test_text_keeps_the_special_tokens_that_set_reasoning_apart(folder: Path) -> None:
+    tokenizer = copy.deepcopy(local(folder, "gpt2").tokenizer)
+    marks = ["<|channel|>", "<|message|>", "[THINK]", "[/THINK]", "<|START_THINKING|>", "<|END_THINKING|>"]
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|start|>", "<|end|>", *marks]})
+
+    def drawn(text: str) -> str:
+        tokens = tokenizer.encode(text, add_special_tokens=False)
+        job = Job((), np.zeros(len(tokens)), Sampling(), context=tuple(tokenizer.encode("he says")))
+        job.tokens = tokens
+        return text_of(job, tokenizer)
+
+    said = "<|channel|>analysis<|message|>she is<|end|><|start|>assistant<|channel|>final<|message|> he is<|endoftext|>"
+    assert drawn(said) == said.replace("<|end|><|start|>", "").removesuffix("<|endoftext|>")
+    assert final_answer(drawn(said)) == " he is"
+    assert final_answer(drawn("[THINK]she is[/THINK]he is")) == "he is"
+    assert final_answer(drawn("<|START_THINKING|>she is<|END_THINKING|>he is")) == "he is"
+    assert final_answer(drawn("<|channel|>analysis<|message|>she is")) == ""
+    assert drawn(" he<|end|> is") == " he is"
 
 
 def test_a_fully_cached_run_imports_no_torch() -> None:

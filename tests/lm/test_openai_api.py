@@ -17,7 +17,7 @@ from tests.servers.openai_server import Server
 from markedness.lm.answers import candidate_log_probs, ending, fault_of, read_completion, top_log_probs
 from markedness.lm.base import Draw, ModelError, RequestFailed, RetryLater
 from markedness.lm.config import OpenAIModel
-from markedness.lm.endpoint import retry_after
+from markedness.lm.endpoint import Endpoint, retry_after
 from markedness.lm.ledger import Ledger
 from markedness.lm.openai_api import OpenAIServer
 from markedness.lm.redaction import Redaction
@@ -217,6 +217,30 @@ def test_ending_reads_the_words_of_servers_and_no_others(said: str | None, end: 
 )  # fmt: skip
 def test_fault_of_reads_the_errors_of_any_server(body: Any, told: tuple[str, object]) -> None:
     assert fault_of(body) == told
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "withheld"),
+    [
+        (403, "content_policy_violation", "no", True),  # OpenRouter
+        (403, 403, "Your chosen model requires moderation and your input was flagged for violence.", True),
+        (403, None, "Content violates usage guidelines.", True),  # xAI
+        (403, None, "Content violates Azure Content Safety policies", True),
+        (403, None, "Your key has no access to the content filter", False),
+        (403, None, "Your account was blocked: it violates the content policy", False),
+        (403, None, "Forbidden", False), (401, None, "the content filter is not yours", False),
+        (404, None, "no content filter of this name", False), (400, None, "the content policy", True),
+        (451, None, "blocked by the content policy", True), (500, "content_filter", "no", True),
+        (429, None, "too many requests to the content filter", False), (500, None, "the content filter is down", False),
+    ],
+)  # fmt: skip
+def test_refusal_of_a_filter_is_told_from_that_of_a_key_or_a_fault(
+    status: int, code: object, message: str, withheld: bool
+) -> None:
+    endpoint = Endpoint("models.toy", "http://127.0.0.1:1/v1", None, 1.0)
+    failed = endpoint.refusal(status, {"error": {"message": message, "code": code}})
+    assert (failed.finish_reason == FILTERED if isinstance(failed, RequestFailed) else False) == withheld
+    assert not (withheld and failed.cause)
 
 
 def test_stored_answer_that_a_filter_cut_off_is_withheld_as_one_of_today() -> None:

@@ -208,8 +208,8 @@ class Server:
             case "400-inspection":
                 said = "Output data may contain inappropriate content."
                 return await self.send(writer, 400, error(said, code="data_inspection_failed"))
-            case "400-list" | "400-detail":
-                return await self.send(writer, 400, OTHER_ERRORS[fault])
+            case "400-list" | "400-detail" | "403-flagged":
+                return await self.send(writer, int(fault[:3]), OTHER_ERRORS[fault])
             case "200-filter":
                 return await self.send(writer, 200, error("Output blocked by content filtering policy"))
             case "401":
@@ -464,7 +464,7 @@ class Server:
                 errors.append(row)
                 continue
             if fault in OTHER_ERRORS:
-                row["response"] = {"status_code": 400, "request_id": "q", "body": OTHER_ERRORS[fault]}
+                row["response"] = {"status_code": int(fault[:3]), "request_id": "q", "body": OTHER_ERRORS[fault]}
                 errors.append(row)
                 continue
             if fault == "400-filter":
@@ -543,8 +543,9 @@ def error(message: str, code: str | None = None) -> dict[str, Any]:
 OTHER_ERRORS: dict[str, Any] = {
     "400-list": [error("The prompt was blocked by a safety filter.", code="400")],
     "400-detail": {"detail": "Blocked by the content policy"},
+    "403-flagged": {"error": {"message": "The input was flagged for violence.", "code": 403}},
 }
-"""Bodies of filters as a compatible endpoint of Gemini and one written in FastAPI send them."""
+"""Bodies of filters as a compatible endpoint of Gemini, one written in FastAPI and OpenRouter send them."""
 
 
 def head_of(status: int, length: int, headers: dict[str, str] | None = None) -> bytes:

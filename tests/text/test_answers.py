@@ -18,6 +18,16 @@ from markedness.text.answers import answers, final_answer, plain
         ("<think>no, it", ""),  # the limit was met while it thought
         ("yes <think>no", "yes "),
         ("no</think>", ""),
+        ("analysisThe user wants no.assistantfinalyes", "yes"),  # a tool dropped the tokens around the channels
+        ("analysisno assistantfinalyes", "yes"),
+        ("analysisThe user wants", ""),
+        ("analysis of it: yes", "analysis of it: yes"),
+        ("<|channel|>commentary<|message|>no<|channel|>final<|message|>yes", "yes"),
+        ("<seed:think>no</seed:think>yes", "yes"),
+        ("<|channel>thought\nno<channel|>yes", "yes"),
+        ("<|START_THINKING|>no<|END_THINKING|><|START_RESPONSE|>yes", "yes"),
+        ("<|begin_of_thought|>no<|end_of_thought|><|begin_of_solution|>yes", "yes"),
+        ("<reasoning_content>no</reasoning_content>yes", "yes"),
         ("I think </b> yes", "I think </b> yes"),
     ],
 )

@@ -151,6 +151,8 @@ class AuditSpec:
     sides: tuple[tuple[str, ...], ...] = ()
     """Of a row of that table that is made of several texts, the columns that count what was asked about each: a row was
     asked where each has some."""
+    counts: str = ""
+    """The column of that table that counts the answers of each row; without it a row is one."""
     missing_key: str = ""
     """The headline Score that asks whether what is missing differs by group; where it is found, the others say so."""
     prompts_ref: str = "generate:prompts"

@@ -58,10 +58,13 @@ _ENDS = {
 }  # fmt: skip
 """How servers, gateways and logs say that an answer ended, was cut off or was withheld: letters and digits alone."""
 _WITHHELD = re.compile(
-    r"content[ _-]?(filter|management policy|policy|moderation|exists risk)|(inappropriate|sensitive) content|"
-    r"safety (system|filter|policy)", re.IGNORECASE,
+    r"content[ _-]?(filter|management policy|policy|moderation|exists risk|safety|violates)|"
+    r"safety (system|filter|policy)|(inappropriate|sensitive) content|"
+    r"(input|output|prompt|content|response) (was|has been|is) (flagged|blocked)", re.IGNORECASE,
 )  # fmt: skip
 """What messages of filters say whose code is no word for it."""
+_JUDGED = re.compile(r"violat|flagged|blocked|filtered|rejected|inappropriate", re.IGNORECASE)
+_OF_ACCOUNTS = re.compile(r"\b(account|key|permission|subscription|organi[sz]ation|project)\b", re.IGNORECASE)
 _FINISH_REASON = re.compile(r"[A-Za-z_-]{1,40}")
 
 
@@ -82,9 +85,14 @@ def fault_of(body: Any) -> tuple[str, object]:
     return "no reason given" if page else str(fault), None
 
 
-def is_withheld(code: object, message: object) -> bool:
-    """Whether an error is that a filter withheld the prompt or the answer."""
-    return ending(code) == FILTERED or bool(_WITHHELD.search(str(message)[:2000]))
+def is_withheld(code: object, message: object, forbidden: bool = False) -> bool:
+    """Whether an error is that a filter withheld the prompt or the answer.
+
+    ``forbidden``: it has the status of a bad key, so that its words must be of what was judged, and of no account.
+    """
+    said = str(message)[:2000]
+    judged = not forbidden or (_JUDGED.search(said) is not None and _OF_ACCOUNTS.search(said) is None)
+    return ending(code) == FILTERED or (judged and _WITHHELD.search(said) is not None)
 
 
 def as_ended(completion: Completion) -> Completion:

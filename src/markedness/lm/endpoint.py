@@ -39,6 +39,8 @@ _LONGEST_HEADER = 200
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
 _CAUSES = {401: "key", 402: "payment", 403: "key", 404: "not found", 405: "not found", 410: "not found"}
 """Status -> what would end the other requests as well."""
+FORBIDDEN = 403
+"""Of a bad key, and of some filters."""
 
 
 class Endpoint:
@@ -163,16 +165,17 @@ class Endpoint:
     def refusal(self, status: int, body: Any, later: float | None = None) -> RequestFailed | RetryLater:
         """What an HTTP status other than 2xx becomes: whether to ask again, and when."""
         detail, code = fault_of(body)
-        cause = _CAUSES.get(status)
+        says_more = status >= 500 or status in RETRIED or (status in _CAUSES and status != FORBIDDEN)
+        withheld = is_withheld(code, "" if says_more else detail, status == FORBIDDEN)
+        cause = None if withheld else _CAUSES.get(status)
         if code in ("model_not_found", "insufficient_quota"):
             cause = {"model_not_found": "not found", "insufficient_quota": "payment"}[code]
         place = f" from {self.url}" if cause else ""
         reason = self.redaction.error(f"HTTP {status}{place}: {detail}")
-        if cause != "payment" and (status in RETRIED or status >= 500):
+        if not withheld and cause != "payment" and (status in RETRIED or status >= 500):
             return RetryLater(reason, later, overloaded=status in OVERLOADED, cause=f"HTTP {status}")
         if code == "context_length_exceeded" or "context length" in detail.lower():
             reason = f"context too long: {reason}"
-        withheld = cause is None and is_withheld(code, detail)
         reason = f"content filter: {reason}" if withheld else reason
         return RequestFailed(reason, finish_reason=FILTERED if withheld else None, cause=cause, status=status)
 

@@ -12,6 +12,7 @@ of the same distribution. ``dtype_text: float32`` where that matters, float64 wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,9 @@ NUCLEUS = (256, 8192)
 """Most probable tokens among which the nucleus is looked for first: sorting 262,144 costs more than the model."""
 TAIL = 8
 """Tokens decoded before the newest ones, beyond the stop text's length, to see a stop that spans tokens."""
+
+_REASONING = re.compile("think|thought|reason|reflection|scratchpad|channel|message", re.IGNORECASE)
+"""What the special tokens speak of that set reasoning apart from the answer, as ``<|channel|>`` and ``[THINK]``."""
 
 
 @dataclass
@@ -187,11 +191,23 @@ def _take(job: Job, token: int, tokenizer: Any, ends: frozenset[int]) -> None:
 def text_of(job: Job, tokenizer: Any) -> str:
     """The drawn text up to its stop, which is left out; its leading space, if any, is kept.
 
+    Special tokens are no part of it, but for those that set reasoning apart: what follows it could not be told without.
     Some tokenizers drop the space before the first token they decode, so the prompt's last tokens are decoded with it.
     """
+    special = {number: token.content for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+    marks = {number: content for number, content in special.items() if _REASONING.search(content)}
+
+    def plain(tokens: list[int]) -> str:
+        return str(tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def decode(tokens: list[int]) -> str:
-        return str(tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+        parts: list[Any] = [[]]
+        for token in tokens:
+            if token in marks:
+                parts += [marks[token], []]
+            else:
+                parts[-1].append(token)
+        return "".join(part if isinstance(part, str) else plain(part) for part in parts)
 
     context = list(job.context)
     text = decode(context + job.tokens)[len(decode(context)) :]

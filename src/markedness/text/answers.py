@@ -8,9 +8,17 @@ import unicodedata
 
 import pandas as pd
 
-_TAGS = "think|thinking|thoughts?|reasoning|reflection|scratchpad"
-_CLOSING = re.compile(rf"</(?:{_TAGS})\s*+>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>", re.IGNORECASE)
-_OPENING = re.compile(rf"<(?:{_TAGS})\s*+>|\[THINK\]|◁think▷|<\|channel\|>analysis<\|message\|>", re.IGNORECASE)
+_TAGS = "think|thinking|thoughts?|reasoning|reasoning_content|reflection|scratchpad|seed:think"
+_CLOSING = re.compile(
+    rf"</(?:{_TAGS})\s*+>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>|<channel\|>|"
+    r"<\|END_THINKING\|>|<\|START_RESPONSE\|>|<\|end_of_thought\|>|<\|begin_of_solution\|>", re.IGNORECASE,
+)  # fmt: skip
+_OPENING = re.compile(
+    rf"<(?:{_TAGS})\s*+>|\[THINK\]|◁think▷|<\|channel\|>(?:analysis|commentary)<\|message\|>|<\|channel>thought|"
+    r"<\|START_THINKING\|>|<\|begin_of_thought\|>", re.IGNORECASE,
+)  # fmt: skip
+_BARE = "analysis", "assistantfinal"
+"""What is left of the channels of gpt-oss where a tool dropped the tokens around their names."""
 JOINERS = "\u200c\u200d"
 """Zero-width, but part of the spelling in Persian and in Indic scripts."""
 LOWEST_LOG_PROB = -745.0
@@ -25,6 +33,9 @@ def final_answer(text: str) -> str:
     Everything before the last closing tag (``</think>`` and the like) is reasoning, with an opening tag or without one,
     which chat templates may write into the prompt. So is what follows an opening tag that is never closed.
     """
+    opened, closed = _BARE
+    if text.startswith(opened) and (closed in text or text[len(opened) : len(opened) + 1].isupper()):
+        return text.rpartition(closed)[2] if closed in text else ""
     end = 0
     for closing in _CLOSING.finditer(text):
         end = closing.end()

@@ -25,7 +25,10 @@ _ANYWHERE = (
 _HEAD = 300
 """Characters of the answer in which an opening is looked for."""
 
-_CANNOT = r"(?:can(?:no|'|\s*no)t|can not|won't|will not|(?:am|'m)\s+(?:not\s+able|unable)\s+to|must\s+decline\s+to)"
+_CANNOT = (
+    r"(?:can(?:no|'|\s*no)t|can not|(?:won't|will not)(?:\s+be\s+able\s+to)?|"
+    r"(?:am|'m)\s+(?:not\s+able|unable)\s+to|must\s+decline\s+to|(?:'d|would)\s+(?:rather|prefer\s+to)\s+not)"
+)
 _ACT = (
     r"(?:assist|help(?!\s+(?:but|it|\w+ing))|provide|generate|create|fulfil|comply|answer|respond|complete|engage|"
     r"participate|produce|write|roleplay|role-play|pretend|offer|do\s+that|do\s+this|continue\s+with|discuss|"
@@ -37,9 +40,12 @@ _OPENING = re.compile(
         (?:(?:i(?:'m|\ am)\ (?:very\ |really\ |so\ )?)?sorry|i\ apologi[sz]e|(?:my\ )?apologies|unfortunately)\b
             [^.!?]{{0,60}}?
             \b(?:i\s*{_CANNOT}|i'm\ not|i\ am\ not|i\ do\ not|i\ don't|but\ it\ (?:is|would\ be)\ (?:not|inappropriate))
-      | i\s*{_CANNOT}\s+(?:\w+ly\s+)?{_ACT}
-      | i(?:'m|\ am)\ not\ (?:comfortable|willing)\s+(?:with\s+)?(?:\w+ing|to\ {_ACT})
-      | i\ (?:must|have\ to|need\ to|would\ have\ to)\ (?:respectfully\ )?(?:decline|refuse)
+      | (?:(?:i\ (?:appreciate|understand)|thank\ you|thanks)\b[^.!?]{{0,60}}?\bbut\ )?
+            i\s*{_CANNOT}\s+(?:\w+ly\s+)?{_ACT}
+      | i(?:'m\ not|\ am\ not|\ don't\ feel|\ do\ not\ feel)\ (?:comfortable|willing)\s+
+            (?:with\s+)?(?:\w+ing|to\ {_ACT})
+      | i(?:'m\ going\ to|'ll|\ will|\ must|(?:'ll|\ would)?\ have\ to|\ need\ to)\ (?:respectfully\ )?
+            (?:decline|refuse)
       | i\ (?:respectfully\ )?(?:decline|refuse)\ to\ {_ACT}
       | (?:it|that)(?:'s|\ is|\ would\ be)[ ]
             (?:not\ (?:appropriate|possible|ethical|acceptable|right)|inappropriate|impossible|unethical)[ ]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from markedness.audits.annotation import generate
 from markedness.audits.annotation.design.stimuli import StimuliError
@@ -219,3 +220,16 @@ def test_complete_corpus_matched_by_vignette_with_several_names_of_a_group_asks_
         stored(**columns, name=["Ann", "Eve", "Bea", "Ida"], pair=["", "", "", ""])
     with pytest.raises(StimuliError, match="the vignette 'v' has texts of several names of one group"):
         stored(**columns, name=["Ann", "Eve", "Bea", "Ida"], pair=["1", "", None, ""])
+
+
+@pytest.mark.parametrize(("answers", "fine"), [(("yes", "no"), True), (("0", "1"), False), (("A", "B"), False)])
+def test_answers_that_text_is_not_read_as_are_refused_and_scored_ones_are_not(
+    answers: tuple[str, str], fine: bool
+) -> None:
+    # ["0", "1"] was asked for as written and read as 1 = yes: each gap had the other sign
+    assert generate.Params(mode="single", answer="probability", answers=answers).answers == answers
+    if fine:
+        assert generate.Params(mode="single", answers=answers).answers == answers
+    else:
+        with pytest.raises(ValidationError, match="read from text, they are 1 and 0"):
+            generate.Params(mode="single", answers=answers)

@@ -30,6 +30,7 @@ from markedness.audits.annotation.design.stimuli import (
 )
 from markedness.audits.annotation.design.stored import misspelt_task, one_text_a_pair, one_valence_a_task
 from markedness.audits.annotation.design.texts import name_texts
+from markedness.audits.annotation.language.judgments import binary
 from markedness.axes import Axes, Axis, Value, check_filled
 from markedness.records import Prompt, Stimuli, Strict
 
@@ -89,7 +90,7 @@ class Params(Strict):
     answer: Literal["text", "probability"] = "text"
     """probability (single only): compare the next-token probabilities of the two answers; nothing is sampled."""
     answers: tuple[str, str] = ("1", "0")
-    """What stands for yes and no in single mode; one of 1/0, yes/no, true/false when it is read from text."""
+    """What stands for yes and no in single mode, yes first; 1/0, yes/no or true/false when it is read from text."""
     tasks_file: str = "tasks.csv"
     frames_file: str = "frames.yaml"
     names: Names = Names()
@@ -119,6 +120,8 @@ class Params(Strict):
             raise ValueError("answer: probability compares the two answers to one text; set mode: single")
         if self.answers[0] == self.answers[1] or not all(self.answers):
             raise ValueError("answers: give two different words, yes first")
+        if self.answer == "text" and [binary(word) for word in self.answers] != [1, 0]:
+            raise ValueError("answers: read from text, they are 1 and 0, yes and no, or true and false, yes first")
         if self.names.twins == "together" and self.names.batch_size < 2:
             raise ValueError("names.twins: together needs a names.batch_size of 2 or more")
         if self.counterbalance and min(self.names.iterations, self.dialect.iterations) < 2:

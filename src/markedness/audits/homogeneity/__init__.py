@@ -35,6 +35,7 @@ SPEC = AuditSpec(
     question="cue",
     answered=("kept",),
     compared_on=("group",),
+    counts="count",
     headline=(
         "pd_difference.marked",
         "replication.ceiling",
