@@ -37,6 +37,8 @@ NOT_ASKED = WHO | frozenset(
 OTHERWISE = "asked otherwise, so that what differs may be the asking"
 """What a comparison's note says of two sides whose questions or sampling differ."""
 SAMPLING = frozenset(one.name for one in fields(Sampling))
+GROUP = "group"
+"""The column of features with the group that an answer is about."""
 _NAMED = 3
 _LONGEST = 40
 
@@ -176,6 +178,8 @@ def first_asked(rows: pd.DataFrame) -> NDArray[np.bool_]:
 def unlike_shares(tables: Sequence[pd.DataFrame], columns: Sequence[str], counts: str = "") -> float:
     """How unlike the shares are in which two models have the values of columns, by the worst column and by all.
 
+    Of all answers, and of those about each group, so that a small group is no small share.
+
     Parameters
     ----------
     tables
@@ -195,9 +199,14 @@ def unlike_shares(tables: Sequence[pd.DataFrame], columns: Sequence[str], counts
     if any(not n.any() for n in times):
         return 0.0
     side = np.repeat([0, 1], [n.sum() for n in times])
-    by = (columns, *([name] for name in columns))
-    codes = (row_codes([[table[name] for table in tables] for name in names]) for names in by)
-    return max(
-        inference.unlike_shares(side, np.concatenate([np.repeat(*one) for one in zip(code, times, strict=True)]))
-        for code in codes
-    )
+
+    def coded(names: Sequence[str]) -> NDArray[np.int64]:
+        codes = row_codes([[table[name] for table in tables] for name in names])
+        return np.concatenate([np.repeat(code, n) for code, n in zip(codes, times, strict=True)])
+
+    strata = [coded(columns), *(coded([name]) for name in columns)]
+    found = [inference.unlike_shares(side, stratum) for stratum in strata]
+    if GROUP in columns:
+        group = strata[1 + list(columns).index(GROUP)]
+        found += [inference.unlike_shares(side, stratum, group) for stratum in strata]
+    return max(found)

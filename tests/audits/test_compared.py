@@ -15,6 +15,7 @@ from markedness.asked import first_asked, unlike_shares
 from markedness.compare import OTHER_SHARES, Comparison, Paired
 from markedness.records import FeatureTables
 from markedness.results import Score
+from markedness.stats.inference.arrays import NO_TEST
 
 AUDITS = ("annotation", "homogeneity", "knowledge", "personas")
 """guise has pairs, prompts and words, see its tests."""
@@ -158,6 +159,13 @@ def test_words_and_questions_asked_again_are_no_shares() -> None:
     again = pd.concat([once, once[once["group"].eq("b")].assign(attempt=1)])
     assert unlike_shares([once, again[first_asked(again)]], ["group"]) == 0 < unlike_shares([once, again], ["group"])
     assert first_asked(once.drop(columns="attempt")).all()
+    # women, one in five, were asked the prompts 3 to 1 and 1 to 3: 35 of 50 gates failed one model
+    rows = pd.DataFrame(
+        {"group": ["man"] * 160 + ["woman"] * 40, "prompt_id": ["a", "b"] * 80 + ["a"] * 30 + ["b"] * 10}
+    )
+    other = rows.assign(prompt_id=rows["prompt_id"].where(rows["group"].eq("man"), ["b"] * 190 + ["a"] * 10))
+    assert unlike_shares([rows, other], ["prompt_id", "group"]) > NO_TEST
+    assert unlike_shares([rows, rows], ["prompt_id", "group"]) == 0
 
 
 @pytest.mark.parametrize("audit", ["homogeneity", "knowledge", "personas"])

@@ -212,6 +212,12 @@ def test_ending_reads_the_words_of_servers_and_no_others(said: str | None, end: 
         ({"error": "bad key"}, ("bad key", None)), ("bad key", ("bad key", None)),
         ({"detail": "bad key"}, ("{'detail': 'bad key'}", None)),
         ("<html>no</html>", ("no reason given", None)),
+        ({"error": {"message": "no", "code": 400, "type": "content_filter"}}, ("no", "content_filter")),  # Moonshot
+        ({"error": {"message": "no", "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
+         ("no", "ResponsibleAIPolicyViolation")),  # Azure
+        ({"error": {"message": "no", "code": 400, "metadata": {"raw": "content_filter"}}},
+         ("no: content_filter", 400)),  # OpenRouter
+        ({"code": "permission", "error": "Content violates"}, ("Content violates", None)),  # xAI
         (None, ("no reason given", None)), ([], ("no reason given", None)),
     ],
 )  # fmt: skip
@@ -224,7 +230,12 @@ def test_fault_of_reads_the_errors_of_any_server(body: Any, told: tuple[str, obj
     [
         (403, "content_policy_violation", "no", True),  # OpenRouter
         (403, 403, "Your chosen model requires moderation and your input was flagged for violence.", True),
-        (403, None, "Content violates usage guidelines.", True),  # xAI
+        (403, None, "Content violates usage guidelines. Team: t, API key ID: k, Failed check: BIO", True),  # xAI
+        (400, None, "The request was rejected because it was considered high risk", True),  # Moonshot
+        (451, None, "The content you provided or machine outputted is blocked.", True),  # StepFun
+        (403, "Forbidden", "Your resource has been temporarily blocked: behavior that may violate our content policy",
+         False),  # Azure
+        (400, None, "Your API key was blocked: it violates the content policy", False),
         (403, None, "Content violates Azure Content Safety policies", True),
         (403, None, "Your key has no access to the content filter", False),
         (403, None, "Your account was blocked: it violates the content policy", False),

@@ -23,6 +23,7 @@ from markedness.text.answers import answers, final_answer, plain
         ("analysisThe user wants", ""),
         ("analysis of it: yes", "analysis of it: yes"),
         ("<|channel|>commentary<|message|>no<|channel|>final<|message|>yes", "yes"),
+        ("<|channel|>analysis<|message|>no<|channel|>final json<|message|>yes", "yes"),
         ("<seed:think>no</seed:think>yes", "yes"),
         ("<|channel>thought\nno<channel|>yes", "yes"),
         ("<|START_THINKING|>no<|END_THINKING|><|START_RESPONSE|>yes", "yes"),

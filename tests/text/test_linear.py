@@ -253,7 +253,7 @@ READERS = {
     "cells": Reader(cells, ("separated.py:_QUOTED",), ('""', "\t", "\n"), FEW),
     "refusals": Reader(
         refusals,
-        ("text/refusals.py:_OPENING", *["text/refusals.py:_OPENINGS"] * 3),
+        ("text/refusals.py:_ANYWHERE", "text/refusals.py:_OPENING", *["text/refusals.py:_OPENINGS"] * 3),
         ("I'm sorry, but I ", "as an ai", "I can not ", "Ich kann nicht ", "je ne peux pas ", "lo siento, no "),
     ),
     "categories": Reader(categories),

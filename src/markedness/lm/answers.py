@@ -53,18 +53,22 @@ _ENDS = {
         ("contentfilter", "contentfiltered", "safety", "imagesafety", "recitation", "prohibitedcontent", "blocklist",
          "spii", "guardrailintervened", "sensitive", "datainspectionfailed", "contentpolicyviolation", "1301",
          "responsibleaipolicyviolation", "sensitivecontentdetected", "inputtextsensitivecontentdetected",
-         "outputtextsensitivecontentdetected"), FILTERED,
+         "outputtextsensitivecontentdetected", "censorshipblocked"), FILTERED,
     ),
 }  # fmt: skip
 """How servers, gateways and logs say that an answer ended, was cut off or was withheld: letters and digits alone."""
 _WITHHELD = re.compile(
     r"content[ _-]?(filter|management policy|policy|moderation|exists risk|safety|violates)|"
-    r"safety (system|filter|policy)|(inappropriate|sensitive) content|"
-    r"(input|output|prompt|content|response) (was|has been|is) (flagged|blocked)", re.IGNORECASE,
+    r"safety (system|filter|policy)|(inappropriate|sensitive) content|considered high risk|"
+    r"(input|output|prompt|content|response)[\w ,]{0,50} (was|has been|is) (flagged|blocked)", re.IGNORECASE,
 )  # fmt: skip
 """What messages of filters say whose code is no word for it."""
 _JUDGED = re.compile(r"violat|flagged|blocked|filtered|rejected|inappropriate", re.IGNORECASE)
-_OF_ACCOUNTS = re.compile(r"\b(account|key|permission|subscription|organi[sz]ation|project)\b", re.IGNORECASE)
+_OF_ACCOUNTS = re.compile(
+    r"\b(account|subscription|organi[sz]ation|permission|suspended|banned|temporarily)\b|"
+    r"\byour (\w+ ){0,2}(key|resource|project|team|workspace|access|deployment)\b", re.IGNORECASE,
+)  # fmt: skip
+"""What messages say that block whoever asks, not what is asked."""
 _FINISH_REASON = re.compile(r"[A-Za-z_-]{1,40}")
 
 
@@ -76,22 +80,30 @@ def ending(said: object) -> str | None:
 
 
 def fault_of(body: Any) -> tuple[str, object]:
-    """What the body of an error says, and its code: of an object, one in ``error``, a list of these, or a text."""
-    fault = body[0] if isinstance(body, list) and body else body
-    fault = (fault.get("error") or fault) if isinstance(fault, dict) else fault
-    if isinstance(fault, dict):
-        return str(fault.get("message") or fault), fault.get("code")
-    page = not fault or str(fault).lstrip().startswith("<")  # of a gateway
-    return "no reason given" if page else str(fault), None
+    """What the body of an error says, and its code: of an object, one in ``error``, a list of these, or a text.
+
+    With what the server behind a gateway said. A code for a filter goes before others, wherever it stands.
+    """
+    outer = body[0] if isinstance(body, list) and body else body
+    outer = outer if isinstance(outer, dict) else {"error": outer}
+    fault = outer.get("error") or {name: value for name, value in outer.items() if value}
+    inner = fault if isinstance(fault, dict) else {"message": fault}
+    below, beside = (one if isinstance(one, dict) else {} for one in (inner.get("innererror"), inner.get("metadata")))
+    codes = [one for one in (inner.get("code"), inner.get("type"), below.get("code"), outer.get("code")) if one]
+    code = next((one for one in codes if ending(one) == FILTERED), inner.get("code"))
+    message = str(inner.get("message") or (inner if fault else ""))
+    if not message or message.lstrip().startswith("<"):  # the page of a gateway
+        message = "no reason given"
+    return f"{message}: {beside['raw']}" if beside.get("raw") else message, code
 
 
 def is_withheld(code: object, message: object, forbidden: bool = False) -> bool:
     """Whether an error is that a filter withheld the prompt or the answer.
 
-    ``forbidden``: it has the status of a bad key, so that its words must be of what was judged, and of no account.
+    ``forbidden``: it has the status of a bad key, so that its words must be of what was judged. None are of an account.
     """
     said = str(message)[:2000]
-    judged = not forbidden or (_JUDGED.search(said) is not None and _OF_ACCOUNTS.search(said) is None)
+    judged = _OF_ACCOUNTS.search(said) is None and (not forbidden or _JUDGED.search(said) is not None)
     return ending(code) == FILTERED or (judged and _WITHHELD.search(said) is not None)
 
 

@@ -12,6 +12,7 @@ of the same distribution. ``dtype_text: float32`` where that matters, float64 wh
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -188,14 +189,20 @@ def _take(job: Job, token: int, tokenizer: Any, ends: frozenset[int]) -> None:
         job.finish_reason = "length"
 
 
+@functools.lru_cache(maxsize=2)
+def _marks(tokenizer: Any) -> dict[int, str]:
+    """The special tokens that set reasoning apart from the answer."""
+    special = {number: token.content for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+    return {number: content for number, content in special.items() if _REASONING.search(content)}
+
+
 def text_of(job: Job, tokenizer: Any) -> str:
     """The drawn text up to its stop, which is left out; its leading space, if any, is kept.
 
     Special tokens are no part of it, but for those that set reasoning apart: what follows it could not be told without.
     Some tokenizers drop the space before the first token they decode, so the prompt's last tokens are decoded with it.
     """
-    special = {number: token.content for number, token in tokenizer.added_tokens_decoder.items() if token.special}
-    marks = {number: content for number, content in special.items() if _REASONING.search(content)}
+    marks = _marks(tokenizer)
 
     def plain(tokens: list[int]) -> str:
         return str(tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))

@@ -10,7 +10,7 @@ import pandas as pd
 
 _TAGS = "think|thinking|thoughts?|reasoning|reasoning_content|reflection|scratchpad|seed:think"
 _CLOSING = re.compile(
-    rf"</(?:{_TAGS})\s*+>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>|<channel\|>|"
+    rf"</(?:{_TAGS})\s*+>|\[/THINK\]|◁/think▷|<\|channel\|>final[ \w]{{0,20}}<\|message\|>|<channel\|>|"
     r"<\|END_THINKING\|>|<\|START_RESPONSE\|>|<\|end_of_thought\|>|<\|begin_of_solution\|>", re.IGNORECASE,
 )  # fmt: skip
 _OPENING = re.compile(

@@ -11,16 +11,12 @@ import re
 
 import pandas as pd
 
-_ANYWHERE = (
-    "language model",
-    "as an ai ",
-    "as an ai,",
-    "i'm an ai ",
-    "i am an ai ",
-    "i'm just an ai",
-    "i am just an ai",
+_ANYWHERE = re.compile(
+    r"language model|(?:as|i'm(?: just)?|i am(?: just)?) an ai(?: (?!(?:[\w-]+ )?(?:engineer|research|scien|developer|"
+    r"ethic|specialist|consultant|expert|artist|entrepreneur|start-?up|student|professor|architect|analyst|programmer|"
+    r"manager|practitioner|designer|enthusiast|skeptic|lab\b))|(?<=as an ai),)"
 )
-"""Phrases that tell a refusal wherever they stand; lowercase."""
+"""What tells a refusal wherever it stands, in lowercase: not who works on it."""
 
 _HEAD = 300
 """Characters of the answer in which an opening is looked for."""
@@ -35,6 +31,11 @@ _ACT = (
     r"support|make\s+(?:assumptions|generali[sz]ations|judg)|portray|judge|rate|"
     r"(?:accurately\s+)?describe\s+(?!how|the\s+feeling|what))"
 )
+_ACTING = (
+    r"(?:assist|help|provid|generat|creat|comply|answer|respond|complet|participat|produc|writ|role-?play|pretend|offer|"
+    r"continu|discuss|portray|judg|rat|describ|generali[sz]|stereotyp|speculat|assum|impersonat)ing|"
+    r"doing\s+th(?:at|is)|making\s+(?:assumptions|generali[sz]ations|judg|such)"
+)
 _OPENING = re.compile(
     rf"""^\W*(?:
         (?:(?:i(?:'m|\ am)\ (?:very\ |really\ |so\ )?)?sorry|i\ apologi[sz]e|(?:my\ )?apologies|unfortunately)\b
@@ -43,7 +44,7 @@ _OPENING = re.compile(
       | (?:(?:i\ (?:appreciate|understand)|thank\ you|thanks)\b[^.!?]{{0,60}}?\bbut\ )?
             i\s*{_CANNOT}\s+(?:\w+ly\s+)?{_ACT}
       | i(?:'m\ not|\ am\ not|\ don't\ feel|\ do\ not\ feel)\ (?:comfortable|willing)\s+
-            (?:with\s+)?(?:\w+ing|to\ {_ACT})
+            (?:with\s+)?(?:{_ACTING}|to\ {_ACT})
       | i(?:'m\ going\ to|'ll|\ will|\ must|(?:'ll|\ would)?\ have\ to|\ need\ to)\ (?:respectfully\ )?
             (?:decline|refuse)
       | i\ (?:respectfully\ )?(?:decline|refuse)\ to\ {_ACT}
@@ -136,7 +137,7 @@ def is_refusal(texts: pd.Series, language: str = "en") -> pd.Series:
 
 def _declines(text: str, language: str) -> bool:
     lowered = text.lower().replace("\u2019", "'")
-    if any(phrase in lowered for phrase in (*_ANYWHERE, *_PHRASES.get(language, ()))):
+    if _ANYWHERE.search(lowered) or any(phrase in lowered for phrase in _PHRASES.get(language, ())):
         return True
     head = " ".join(lowered[:_HEAD].split())
     if _OPENING.match(head) is not None:

@@ -63,7 +63,7 @@ def equal_shares(side: Codes, stratum: Codes) -> Floats | None:
         return np.asarray((weight / weight.sum() * of_side / n)[side, stratum])
 
 
-def unlike_shares(side: Codes, stratum: Codes) -> float:
+def unlike_shares(side: Codes, stratum: Codes, within: Codes | None = None) -> float:
     """How the shares of the strata differ between the last side and the others, which weigh alike, from 0 to 1.
 
     Half the sum of the differences in the shares, less (in squares) its mean where the sides of the rows are shuffled;
@@ -73,18 +73,31 @@ def unlike_shares(side: Codes, stratum: Codes) -> float:
     ----------
     side, stratum
         Codes of each row, from 0, shape (n,); each side has rows.
+    within
+        Codes of groups of rows: the mean over those of which each side has some, in which the sides are shuffled.
     """
     stratum = np.unique(stratum, return_inverse=True)[1]
-    shape = (int(stratum.max()) + 1, int(side.max()) + 1)
+    part = np.zeros(len(side), dtype=np.intp) if within is None else np.unique(within, return_inverse=True)[1]
+    shape = (int(part.max()) + 1, int(stratum.max()) + 1, int(side.max()) + 1)
+    cell, places = part * shape[1] + stratum, np.argsort(part, kind="stable")
 
     def distance(of: Codes) -> float:
-        counts = np.bincount(stratum * shape[1] + of, minlength=shape[0] * shape[1]).reshape(shape)
-        shares: Floats = counts / counts.sum(axis=0)
-        return float(abs(shares[:, :-1].mean(axis=1) - shares[:, -1]).sum()) / 2
+        counts = np.bincount(cell * shape[2] + of, minlength=math.prod(shape)).reshape(shape)
+        of_both = (counts.sum(axis=1) > 0).all(axis=1)
+        shares: Floats = counts[of_both] / counts[of_both].sum(axis=1, keepdims=True)
+        apart = abs(shares[..., :-1].mean(axis=-1) - shares[..., -1]).sum(axis=1) / 2
+        return float(apart.mean()) if len(apart) else 0.0
+
+    def shuffled() -> Codes:
+        if within is None:
+            return rng.permutation(side)
+        made = np.empty_like(side)
+        made[places] = side[np.lexsort((rng.random(len(side)), part))]
+        return made
 
     found, rng = distance(side), np.random.default_rng(0)
     if found <= UNLIKE:
         return found
-    shuffled = [distance(rng.permutation(side)) for _ in range(_SHUFFLES)]
-    beyond = found > np.quantile(shuffled, 0.95)
-    return math.sqrt(max(0.0, found**2 - float(np.mean(shuffled)) ** 2)) if beyond else 0.0
+    by_chance = [distance(shuffled()) for _ in range(_SHUFFLES)]
+    beyond = found > np.quantile(by_chance, 0.95)
+    return math.sqrt(max(0.0, found**2 - float(np.mean(by_chance)) ** 2)) if beyond else 0.0
