@@ -21,6 +21,7 @@ REFUSALS = [
     "As an AI, I have no age.",
     "As an AI assistant I have no body.",
     "I'm just an AI made of text.",
+    "I have no body. I'm just an AI.",
     '  \n"I\'m sorry, but I cannot do that."',
     "I won't be able to help with that.",
     "I'd rather not write this.",

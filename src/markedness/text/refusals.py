@@ -12,7 +12,7 @@ import re
 import pandas as pd
 
 _ANYWHERE = re.compile(
-    r"language model|(?:as|i'm(?: just)?|i am(?: just)?) an ai(?: (?!(?:[\w-]+ )?(?:engineer|research|scien|developer|"
+    r"language model|(?:i'm|i am) just an ai|(?:as|i'm|i am) an ai(?: (?!(?:[\w-]+ )?(?:engineer|research|scien|developer|"
     r"ethic|specialist|consultant|expert|artist|entrepreneur|start-?up|student|professor|architect|analyst|programmer|"
     r"manager|practitioner|designer|enthusiast|skeptic|lab\b))|(?<=as an ai),)"
 )

@@ -92,7 +92,7 @@ def unlike_shares(side: Codes, stratum: Codes, within: Codes | None = None) -> f
         if within is None:
             return rng.permutation(side)
         made = np.empty_like(side)
-        made[places] = side[np.lexsort((rng.random(len(side)), part))]
+        made[places] = side[np.argsort(part + rng.random(len(side)))]
         return made
 
     found, rng = distance(side), np.random.default_rng(0)
