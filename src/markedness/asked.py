@@ -178,7 +178,7 @@ def first_asked(rows: pd.DataFrame) -> NDArray[np.bool_]:
 def unlike_shares(tables: Sequence[pd.DataFrame], columns: Sequence[str], counts: str = "") -> float:
     """How unlike the shares are in which two models have the values of columns, by the worst column and by all.
 
-    Of all answers, and of those about each group, so that a small group is no small share.
+    Of all answers, and of those about the worst group, so that a small group is no small share.
 
     Parameters
     ----------

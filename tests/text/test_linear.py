@@ -318,7 +318,7 @@ ELSEWHERE = {
     "lm/answers.py:_FINISH_REASON": "at most 40 characters",
     "lm/answers.py:_WITHHELD": "at most 2,000 characters of an error",
     "lm/answers.py:_JUDGED": "at most 2,000 characters of an error",
-    "lm/answers.py:_OF_ACCOUNTS": "at most 2,000 characters of an error",
+    "lm/answers.py:_UNJUDGED": "at most 2,000 characters of an error",
     "lm/local_text.py:_REASONING": "special tokens of a tokenizer",
     "lm/served_by.py:_FILE": "model names: at most 200 characters",
     "lm/served_by.py:_VERSION": "model names: at most 200 characters",

@@ -34,6 +34,8 @@ ANSWERS = [
     "I can't help but smile when the sun rises over the harbour.",
     "I can't help laughing at my own jokes.",
     "I'd rather not wear a tie.",
+    "I won't pretend it was easy.",
+    "I can't support my family on one wage.",
     "I appreciate the early mornings, but I can't run any more.",
     "I don't feel comfortable in crowds.",
     "I don't feel comfortable wearing heels.",

@@ -39,7 +39,7 @@ _BESIDE = frozenset((
 """Texts beside the one of a message: where another is in place of it, the message is of a schema that is not known."""
 _SPOKEN = frozenset(("text", "output_text", "refusal"))
 """Types of the parts of a content that are its text."""
-_NO_TEXT = frozenset((
+NO_TEXT = frozenset((
     "thinking", "redacted_thinking", "reasoning", "reasoning_text", "reasoning_content", "tool_use", "tool_call",
 ))  # fmt: skip
 """Types of those that are no part of it."""
@@ -64,11 +64,12 @@ _WITHHELD = re.compile(
 )  # fmt: skip
 """What messages of filters say whose code is no word for it."""
 _JUDGED = re.compile(r"violat|flagged|blocked|filtered|rejected|inappropriate", re.IGNORECASE)
-_OF_ACCOUNTS = re.compile(
-    r"\b(account|subscription|organi[sz]ation|permission|suspended|banned|temporarily)\b|"
+_UNJUDGED = re.compile(
+    r"\b(account|subscription|organi[sz]ation|permission|permitted|suspended|banned|temporarily|unavailable|time-?out)\b|"
+    r"\b(not found|timed out|does not exist|must accept|in your (country|region))\b|"
     r"\byour (\w+ ){0,2}(key|resource|project|team|workspace|access|deployment)\b", re.IGNORECASE,
 )  # fmt: skip
-"""What messages say that block whoever asks, not what is asked."""
+"""What messages say of whoever asks, or of a filter that does not work: nothing was judged."""
 _FINISH_REASON = re.compile(r"[A-Za-z_-]{1,40}")
 
 
@@ -103,7 +104,7 @@ def is_withheld(code: object, message: object, forbidden: bool = False) -> bool:
     ``forbidden``: it has the status of a bad key, so that its words must be of what was judged. None are of an account.
     """
     said = str(message)[:2000]
-    judged = _OF_ACCOUNTS.search(said) is None and (not forbidden or _JUDGED.search(said) is not None)
+    judged = _UNJUDGED.search(said) is None and (not forbidden or _JUDGED.search(said) is not None)
     return ending(code) == FILTERED or (judged and _WITHHELD.search(said) is not None)
 
 
@@ -238,7 +239,7 @@ def _joined(content: Any) -> Any:
     """
     if not isinstance(content, list) or not content or not all(isinstance(part, dict) for part in content):
         return content
-    said = [part for part in content if part.get("type") not in _NO_TEXT]
+    said = [part for part in content if part.get("type") not in NO_TEXT]
     texts = [(part.get("type"), part.get("refusal" if part.get("type") == "refusal" else "text")) for part in said]
     if not all(kind in _SPOKEN and isinstance(text, str) for kind, text in texts):
         return content

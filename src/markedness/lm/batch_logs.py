@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from markedness.lm.answers import NO_TEXT
 from markedness.lm.base import ModelError
 from markedness.lm.corpus_files import json_rows
 from markedness.lm.log_rows import ANSWERED, FAILED, MODEL, SAME, Answers, Row, answer, digest, items, mapping
@@ -52,7 +53,7 @@ def _text(content: object) -> str | None:
     """A message's content: a text, or parts of which those that are text are joined."""
     if isinstance(content, str):
         return content
-    parts = [mapping(part).get("text") for part in items(content)]
+    parts = [part.get("text") for part in map(mapping, items(content)) if part.get("type") not in NO_TEXT]
     return "".join(part for part in parts if isinstance(part, str)) or None
 
 

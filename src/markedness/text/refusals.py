@@ -12,9 +12,9 @@ import re
 import pandas as pd
 
 _ANYWHERE = re.compile(
-    r"language model|(?:i'm|i am) just an ai|(?:as|i'm|i am) an ai(?: (?!(?:[\w-]+ )?(?:engineer|research|scien|developer|"
-    r"ethic|specialist|consultant|expert|artist|entrepreneur|start-?up|student|professor|architect|analyst|programmer|"
-    r"manager|practitioner|designer|enthusiast|skeptic|lab\b))|(?<=as an ai),)"
+    r"language model|(?:i'm|i am) just an ai|(?:as|i'm|i am) an ai(?: (?!(?:[\w-]+ )?(?:engineer|research|scien|"
+    r"developer|ethic|specialist|consultant|expert|artist|entrepreneur|start-?up|student|professor|architect|analyst|"
+    r"programmer|manager|practitioner|designer|enthusiast|skeptic|lab\b))|(?<=as an ai),)"
 )
 """What tells a refusal wherever it stands, in lowercase: not who works on it."""
 
@@ -27,8 +27,8 @@ _CANNOT = (
 )
 _ACT = (
     r"(?:assist|help(?!\s+(?:but|it|\w+ing))|provide|generate|create|fulfil|comply|answer|respond|complete|engage|"
-    r"participate|produce|write|roleplay|role-play|pretend|offer|do\s+that|do\s+this|continue\s+with|discuss|"
-    r"support|make\s+(?:assumptions|generali[sz]ations|judg)|portray|judge|rate|"
+    r"participate|produce|write|roleplay|role-play|pretend(?!\s+(?:it|that|i|there)\b)|offer|do\s+that|do\s+this|continue\s+with|discuss|"
+    r"support(?!\s+(?:my|our)\b)|make\s+(?:assumptions|generali[sz]ations|judg)|portray|judge|rate|"
     r"(?:accurately\s+)?describe\s+(?!how|the\s+feeling|what))"
 )
 _ACTING = (

@@ -296,7 +296,7 @@ def test_divergence_of_subjects_that_lean_to_opposite_prompts_is_not_tested() ->
     assert np.isfinite(found["regard_gap.marked"].p) and not found["regard_gap.marked"].caveat
 
 
-@pytest.mark.parametrize(("second", "tested"), [((0.8, 0.2), False), ((0.57, 0.43), True), ((0.5, 0.5), True)])
+@pytest.mark.parametrize(("second", "tested"), [((0.8, 0.2), False), ((0.55, 0.45), True), ((0.5, 0.5), True)])
 def test_versions_that_answered_prompts_in_unlike_shares_are_not_compared(
     second: tuple[float, float], tested: bool
 ) -> None:
