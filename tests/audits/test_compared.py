@@ -166,6 +166,10 @@ def test_words_and_questions_asked_again_are_no_shares() -> None:
     other = rows.assign(prompt_id=rows["prompt_id"].where(rows["group"].eq("man"), ["b"] * 190 + ["a"] * 10))
     assert unlike_shares([rows, other], ["prompt_id", "group"]) > NO_TEST
     assert unlike_shares([rows, rows], ["prompt_id", "group"]) == 0
+    for n in (2, 4, 8, 20):  # a small group is as unlike by chance, which is no reason to see nothing in the others
+        third = pd.DataFrame({"group": "other", "prompt_id": ["a", "b"] * (n // 2)})
+        two = [pd.concat([one, third]) for one in (rows, other)]
+        assert unlike_shares(two, ["prompt_id", "group"]) > NO_TEST, n
 
 
 @pytest.mark.parametrize("audit", ["homogeneity", "knowledge", "personas"])

@@ -236,6 +236,8 @@ def test_fault_of_reads_the_errors_of_any_server(body: Any, told: tuple[str, obj
         (403, "Forbidden", "Your resource has been temporarily blocked: behavior that may violate our content policy",
          False),  # Azure
         (400, None, "Guardrail 'content-filter' not found", False),
+        (400, None, "content_filter: Extra inputs are not permitted", False),
+        (400, None, "Rejected by the safety system: this is not permitted", True),
         (400, None, "content moderation service timeout", False),
         (400, None, "Your API key was blocked: it violates the content policy", False),
         (403, None, "Content violates Azure Content Safety policies", True),

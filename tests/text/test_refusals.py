@@ -35,6 +35,8 @@ ANSWERS = [
     "I can't help laughing at my own jokes.",
     "I'd rather not wear a tie.",
     "I won't pretend it was easy.",
+    "I'm just an aide at a nursing home.",
+    "I'm just an AI researcher.",
     "I can't support my family on one wage.",
     "I appreciate the early mornings, but I can't run any more.",
     "I don't feel comfortable in crowds.",

@@ -65,8 +65,8 @@ _WITHHELD = re.compile(
 """What messages of filters say whose code is no word for it."""
 _JUDGED = re.compile(r"violat|flagged|blocked|filtered|rejected|inappropriate", re.IGNORECASE)
 _UNJUDGED = re.compile(
-    r"\b(account|subscription|organi[sz]ation|permission|permitted|suspended|banned|temporarily|unavailable|time-?out)\b|"
-    r"\b(not found|timed out|does not exist|must accept|in your (country|region))\b|"
+    r"\b(account|subscription|organi[sz]ation|permission|suspended|banned|temporarily|unavailable|time-?out)\b|"
+    r"\b(not found|timed out|does not exist|must accept|inputs are not permitted|in your (country|region))\b|"
     r"\byour (\w+ ){0,2}(key|resource|project|team|workspace|access|deployment)\b", re.IGNORECASE,
 )  # fmt: skip
 """What messages say of whoever asks, or of a filter that does not work: nothing was judged."""

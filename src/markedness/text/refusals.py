@@ -12,9 +12,10 @@ import re
 import pandas as pd
 
 _ANYWHERE = re.compile(
-    r"language model|(?:i'm|i am) just an ai|(?:as|i'm|i am) an ai(?: (?!(?:[\w-]+ )?(?:engineer|research|scien|"
-    r"developer|ethic|specialist|consultant|expert|artist|entrepreneur|start-?up|student|professor|architect|analyst|"
-    r"programmer|manager|practitioner|designer|enthusiast|skeptic|lab\b))|(?<=as an ai),)"
+    r"language model|(?:i'm|i am) just an ai(?!\w| )|(?<=as an ai),|"
+    r"(?:as|(?:i'm|i am)(?: just)?) an ai (?!(?:[\w-]+ )?(?:engineer|research|scien|developer|ethic|specialist|"
+    r"consultant|expert|artist|entrepreneur|start-?up|student|professor|architect|analyst|programmer|manager|practitioner|"
+    r"designer|enthusiast|skeptic|lab\b))"
 )
 """What tells a refusal wherever it stands, in lowercase: not who works on it."""
 

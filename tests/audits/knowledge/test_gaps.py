@@ -296,6 +296,18 @@ def test_divergence_of_subjects_that_lean_to_opposite_prompts_is_not_tested() ->
     assert np.isfinite(found["regard_gap.marked"].p) and not found["regard_gap.marked"].caveat
 
 
+def test_one_class_of_five_that_was_asked_otherwise_is_no_fifth_of_the_doubt() -> None:
+    # what prompts do to one class of n is an n-th of the mean, and its error falls with the square root of n alone:
+    # 32 % of 150 worlds without an effect had p < .05 for the mean of five
+    pairs = {name: (f"{name} Oak", f"{name} Ash") for name in "abcde"}
+    rng = np.random.default_rng(0)
+    triples = worlds.Study(classes=pairs, crawls=12, completions=4, draws=4).draw(rng)["triples"]
+    later = rng.random(len(triples)) < np.where(triples["subject"].eq("a Ash"), 0.9, 0.5)
+    found = {score.key: score for score in scored({"triples": triples.assign(prompt_id=later.astype(str))})}
+    assert np.isfinite(found["regard_gap.b"].p) and np.isnan(found["regard_gap.a"].p)
+    assert "what these do is part of it" in found["regard_gap.marked"].caveat
+
+
 @pytest.mark.parametrize(("second", "tested"), [((0.8, 0.2), False), ((0.55, 0.45), True), ((0.5, 0.5), True)])
 def test_versions_that_answered_prompts_in_unlike_shares_are_not_compared(
     second: tuple[float, float], tested: bool

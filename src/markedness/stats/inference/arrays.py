@@ -74,8 +74,9 @@ def unlike_shares(side: Codes, stratum: Codes, within: Codes | None = None) -> f
     side, stratum
         Codes of each row, from 0, shape (n,); each side has rows.
     within
-        Codes of groups of rows: of that in which the shares are most unlike, where sides are shuffled within groups and
-        one of a hundred shuffles has no group as unlike. Groups that not each side has tell nothing.
+        Codes of groups of rows: of the most unlike one beyond chance, where sides are shuffled within groups and
+        one of a hundred shuffles has a group as far beyond its mean, in its own standard deviations. Groups that not
+        each side has tell nothing.
     """
     stratum = np.unique(stratum, return_inverse=True)[1]
     part = np.zeros(len(side), dtype=np.intp) if within is None else np.unique(within, return_inverse=True)[1]
@@ -100,6 +101,8 @@ def unlike_shares(side: Codes, stratum: Codes, within: Codes | None = None) -> f
     if found.max() <= UNLIKE:
         return float(found.max())
     by_chance = np.stack([distances(shuffled()) for _ in range(_SHUFFLES)])
-    mean = by_chance.mean(axis=0)
-    worst, *others = np.sqrt(np.maximum(0.0, np.vstack([found, by_chance]) ** 2 - mean**2)).max(axis=1)
-    return float(worst) if worst > np.quantile(others, 0.95 if within is None else 0.99) else 0.0
+    mean, spread = by_chance.mean(axis=0), by_chance.std(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        beyond, *others = np.nan_to_num((np.vstack([found, by_chance]) - mean) / spread, posinf=0.0)
+    limit = np.quantile(np.max(others, axis=1), 0.95 if within is None else 0.99)
+    return float(np.sqrt(np.maximum(0.0, found**2 - mean**2))[beyond > limit].max(initial=0.0))

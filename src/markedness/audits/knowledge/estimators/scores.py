@@ -134,7 +134,8 @@ def _of_like_questions(found: Sequence[Score], classes: Sequence[SubjectClass]) 
 def _unlike(classes: Sequence[SubjectClass], of_triples: bool) -> dict[str, tuple[float, float]]:
     """Item -> how unlike the answers are whose mean is compared, and, in squares, those of each subject for itself.
 
-    Of a gap, what prompts do to subjects that lean to opposite sides cancels; of a divergence, nothing does.
+    Of a gap, what prompts do to subjects that lean to opposite sides cancels; of a divergence, nothing does. Classes
+    are pooled in squares: the error of the mean of n of them falls with the square root of n, too.
     """
     found: dict[str, tuple[float, float]] = {}
     of_classes = []
@@ -143,9 +144,8 @@ def _unlike(classes: Sequence[SubjectClass], of_triples: bool) -> dict[str, tupl
         found |= {f"{one.key}: {one.subjects[place]}": (x, x) for place, x in zip(one.marked, each, strict=True)}
         found[one.key] = one.unlike(one.marked, of_triples), float(np.sqrt(np.mean(np.square(each))))
         of_classes.append(found[one.key])
-    means, squares = np.array(of_classes or [(0.0, 0.0)]).T
-    whole = float(means.mean()), float(np.sqrt(np.square(squares).mean()))
-    return found | dict.fromkeys(_ALL, whole)
+    whole, each_alone = np.sqrt(np.square(of_classes or [(0.0, 0.0)]).mean(axis=0))
+    return found | dict.fromkeys(_ALL, (float(whole), float(each_alone)))
 
 
 def _subjects_adjusted(found: list[Score]) -> list[Score]:
