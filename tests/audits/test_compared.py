@@ -61,6 +61,19 @@ def scores(audit: str, tables: FeatureTables) -> Sequence[Score]:
     return made(tables, spec.params("evaluate")(), np.random.default_rng(1))
 
 
+def comparison(audit: str, features: dict[str, FeatureTables]) -> Comparison:
+    """As a study makes it, without params."""
+    spec = audits.spec(audit)
+    return Comparison(
+        audit, features, partial(scores, audit), spec.table, spec.cluster, spec.headline, question=spec.question,
+        answered=spec.answered, missing_key=spec.missing_key, compared_on=spec.compared_on, counts=spec.counts,
+    )  # fmt: skip
+
+
+def compared(audit: str, features: dict[str, FeatureTables]) -> pd.DataFrame:
+    return comparison(audit, features).differences().set_index("score")
+
+
 WAYS = [(audit, way) for audit in AUDITS for way in ("not asked", "no answer", "no answer about a group")]
 WAYS += [(audit, "no answer to a question") for audit in AUDITS if audits.spec(audit).question]
 WAYS += [("annotation", "no answer about a name")]
@@ -72,10 +85,7 @@ def test_a_model_differs_in_nothing_from_one_that_has_a_part_of_its_answers(audi
     whole = leaning(audit, whole, lacking(audit, whole, way)[1])
     part, gone = lacking(audit, whole, way)
     assert 0 < gone.sum() < len(gone)
-    rows = Comparison(
-        audit, {"whole": whole, "part": part}, partial(scores, audit), spec.table, spec.cluster, spec.headline,
-        question=spec.question, answered=spec.answered, missing_key=spec.missing_key, compared_on=spec.compared_on,
-    ).differences().set_index("score")  # fmt: skip
+    rows = compared(audit, {"whole": whole, "part": part})
     told = rows.drop(index=spec.missing_key, errors="ignore")["difference"].dropna()
     assert len(told) and (told == 0).all()
     notes = rows.loc[rows["difference"].notna(), "note"]
@@ -90,11 +100,7 @@ def test_models_asked_about_other_names_are_compared_on_the_groups_of_a_vignette
     spec, whole = audits.spec("annotation"), drawn("annotation")
     part, gone = lacking("annotation", whole, "no answer about a group")
     renamed = part[spec.table].assign(**{name: part[spec.table][name] + " II" for name in ("name", "reference_name")})
-    rows = Comparison(
-        "annotation", {"whole": whole, "part": {**part, spec.table: renamed}}, partial(scores, "annotation"),
-        spec.table, spec.cluster, spec.headline, question=spec.question, answered=spec.answered,
-        missing_key=spec.missing_key, compared_on=spec.compared_on,
-    ).differences().set_index("score")  # fmt: skip
+    rows = compared("annotation", {"whole": whole, "part": {**part, spec.table: renamed}})
     assert (rows["difference"].drop(index=spec.missing_key).dropna() == 0).all()
     assert rows["difference"].notna().sum() >= 4
     assert f"{gone.sum():,} of {len(gone):,} rows" in rows["note"].iloc[0]
@@ -104,11 +110,7 @@ def test_a_model_that_answers_nothing_about_a_group_is_compared_in_what_is_missi
     spec, whole = audits.spec("annotation"), drawn("annotation")
     rows = whole[spec.table]
     none = rows.assign(delta=np.nan, n=0, yes=0, refusal=rows["n"] + rows["refusal"], margin=np.nan)
-    made = Comparison(
-        "annotation", {"whole": whole, "none": {**whole, spec.table: none}}, partial(scores, "annotation"), spec.table,
-        spec.cluster, spec.headline, question=spec.question, answered=spec.answered, missing_key=spec.missing_key,
-        compared_on=spec.compared_on,
-    ).differences().set_index("score")  # fmt: skip
+    made = compared("annotation", {"whole": whole, "none": {**whole, spec.table: none}})
     assert number(made, spec.missing_key, "difference") == pytest.approx(-1)
     others = made.drop(index=spec.missing_key)
     assert others["difference"].isna().all() and others["note"].str.startswith("no vignette that both answered").all()
@@ -136,16 +138,9 @@ def oftener(audit: str, features: FeatureTables, column: str, times: int) -> Fea
 )  # fmt: skip
 def test_versions_that_answered_in_unlike_shares_are_not_compared(audit: str, column: str) -> None:
     # of one model that marks a group in one cue or vignette alone up to 60 of 60 and 45 of 45 gates failed
-    spec, whole = audits.spec(audit), drawn(audit)
-    table = {}
-    for times in (1, 20):
-        rows = Comparison(
-            audit, {"new": oftener(audit, whole, column, times), "old": whole}, partial(scores, audit), spec.table,
-            spec.cluster, spec.headline, question=spec.question, answered=spec.answered, missing_key=spec.missing_key,
-            compared_on=spec.compared_on, counts=spec.counts,
-        ).differences().set_index("score")  # fmt: skip
-        table[times] = rows
-    alike, unlike = table[1], table[20].reindex(table[1].index)
+    whole = drawn(audit)
+    alike, unlike = (compared(audit, {"new": oftener(audit, whole, column, times), "old": whole}) for times in (1, 20))
+    unlike = unlike.reindex(alike.index)
     assert not alike["note"].str.contains(OTHER_SHARES, case=False).any() and alike["difference"].notna().any()
     assert unlike["p"].isna().all() and unlike["difference"].isna().all()
     assert unlike["note"].str.contains(OTHER_SHARES, case=False).all()
@@ -181,10 +176,6 @@ def test_refusals_of_a_group_have_a_test_whatever_is_left_of_it(audit: str) -> N
     groups = sorted(rows["group"].unique())
     gone = rows["group"].isin(groups[: len(groups) // 2]) & (np.random.default_rng(0).random(len(rows)) < 0.8)
     part = {**whole, spec.table: rows.assign(**{column: rows[column] & ~gone})}
-    made = Comparison(
-        audit, {"whole": whole, "part": part}, partial(scores, audit), spec.table, spec.cluster, spec.headline,
-        question=spec.question, answered=spec.answered, missing_key=spec.missing_key, compared_on=spec.compared_on,
-        counts=spec.counts,
-    ).paired("whole", "part")  # fmt: skip
+    made = comparison(audit, {"whole": whole, "part": part}).paired("whole", "part")
     assert isinstance(made, Paired) and spec.missing_key not in made.unlike
     assert set(made.unlike.values()) == ({OTHER_SHARES} if audit == "knowledge" else set())

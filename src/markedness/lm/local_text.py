@@ -16,6 +16,7 @@ import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -208,13 +209,8 @@ def text_of(job: Job, tokenizer: Any) -> str:
         return str(tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def decode(tokens: list[int]) -> str:
-        parts: list[Any] = [[]]
-        for token in tokens:
-            if token in marks:
-                parts += [marks[token], []]
-            else:
-                parts[-1].append(token)
-        return "".join(part if isinstance(part, str) else plain(part) for part in parts)
+        runs = groupby(tokens, marks.__contains__)
+        return "".join("".join(marks[token] for token in run) if marked else plain(list(run)) for marked, run in runs)
 
     context = list(job.context)
     text = decode(context + job.tokens)[len(decode(context)) :]

@@ -34,8 +34,10 @@ def final_answer(text: str) -> str:
     which chat templates may write into the prompt. So is what follows an opening tag that is never closed.
     """
     opened, closed = _BARE
-    if text.startswith(opened) and (closed in text or text[len(opened) : len(opened) + 1].isupper()):
-        return text.rpartition(closed)[2] if closed in text else ""
+    if text.startswith(opened):
+        _, found, after = text.rpartition(closed)
+        if found or text[len(opened) : len(opened) + 1].isupper():
+            return after if found else ""
     end = 0
     for closing in _CLOSING.finditer(text):
         end = closing.end()

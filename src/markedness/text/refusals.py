@@ -28,8 +28,8 @@ _CANNOT = (
 )
 _ACT = (
     r"(?:assist|help(?!\s+(?:but|it|\w+ing))|provide|generate|create|fulfil|comply|answer|respond|complete|engage|"
-    r"participate|produce|write|roleplay|role-play|pretend(?!\s+(?:it|that|i|there)\b)|offer|do\s+that|do\s+this|continue\s+with|discuss|"
-    r"support(?!\s+(?:my|our)\b)|make\s+(?:assumptions|generali[sz]ations|judg)|portray|judge|rate|"
+    r"participate|produce|write|roleplay|role-play|pretend(?!\s+(?:it|that|i|there)\b)|offer|do\s+that|do\s+this|"
+    r"continue\s+with|discuss|support(?!\s+(?:my|our)\b)|make\s+(?:assumptions|generali[sz]ations|judg)|portray|judge|rate|"
     r"(?:accurately\s+)?describe\s+(?!how|the\s+feeling|what))"
 )
 _ACTING = (
