@@ -232,6 +232,44 @@ def test_difference_is_not_tested_where_names_of_one_crossed_group_have_few_answ
     assert made.score("pd_difference.Asian").lacking == "" and np.isfinite(made.score("pd_difference.Asian").p)
 
 
+Hole = tuple[str, str, str]
+
+
+def with_holes(rng: np.random.Generator, holes: Sequence[Hole], n: int = 4, kept: float = 1.0) -> list[tuple[str, ...]]:
+    """Answers of eight names a group to four cues in words of each gender, women in fewer; without ``holes``."""
+    rows = []
+    for race in ("White", "Black"):
+        for gender in ("man", "woman"):
+            for *row, cue, word in answers(rng, race, ("a", "b", "c", "d"), n=n, gender=gender):
+                said = "one word" if gender == "woman" and rng.random() < 0.5 else f"{word} {gender}"
+                if (cue, race, gender) not in holes and rng.random() < kept:
+                    rows.append((*row, cue, said))
+    return rows
+
+
+BLACK_WOMEN, BLACK_MEN = ("a", "Black", "woman"), ("b", "Black", "man")
+
+
+@pytest.mark.parametrize("holes", [[BLACK_WOMEN], [BLACK_WOMEN, BLACK_MEN]], ids=["one", "opposite"])
+def test_difference_is_not_tested_where_a_crossed_group_did_not_answer_a_cue(holes: list[Hole]) -> None:
+    # Race has no effect: 37 and 65 of 100 such worlds had p < .05. Over all cues, opposite holes are as many answers.
+    made = evaluated_corpus(with_holes(np.random.default_rng(0), holes))
+    for key in ("pd_difference.Black", "pd_difference.marked", "noncompliance.difference"):
+        score = made.score(key)
+        assert np.isfinite(score.estimate) and np.isnan([score.p, score.ci_low, score.ci_high]).all()
+        assert "the names of Black and White" in score.lacking and "unlike numbers of answers" in score.lacking
+
+
+def test_answers_that_are_missing_at_random_are_tested() -> None:
+    withdrawn = 0
+    for seed in range(10):
+        made = evaluated_corpus(with_holes(np.random.default_rng(seed), [], n=1, kept=0.7), seed)
+        withdrawn += "unlike numbers of answers" in made.score("pd_difference.Black").lacking
+    assert withdrawn <= 3  # one of twenty expected; four or more in 0.1 % of such tens
+    rows = with_holes(np.random.default_rng(0), [("a", race, "woman") for race in ("White", "Black")])
+    assert np.isfinite(evaluated_corpus(rows).score("pd_difference.Black").p)  # both races are of the same women
+
+
 def test_noncompliance_is_not_tested_where_names_of_one_crossed_group_have_few_answers() -> None:
     # Answers about women comply less: with few answers about Black women Black seems to comply more. 20 % of 100 worlds
     # without an effect of race had p < .05.

@@ -11,9 +11,10 @@ from markedness.audits.personas import featurize
 from markedness.audits.personas.estimators.corpus import Corpus
 from markedness.audits.personas.estimators.group_similarity import Within
 from markedness.audits.personas.estimators.params import Params
-from markedness.audits.personas.estimators.scores import scores
+from markedness.audits.personas.estimators.scores import scores, similarity_difference
 from markedness.audits.personas.language.classifiers import SvmParams
-from markedness.axes import Axis, Value
+from markedness.axes import Axes, Axis, Value
+from markedness.stats.inference import Floats
 
 AXES = {"race": Axis(unmarked="White", values={"White": Value(), "Black": Value()})}
 Counts = dict[str, tuple[int, ...]]
@@ -25,18 +26,23 @@ def measured(counts: Counts, rng: np.random.Generator) -> tuple[Corpus, Within, 
     topics = rng.normal(size=(20, 16))
     cells = [(race, prompt) for race, of in counts.items() for prompt, n in enumerate(of) for _ in range(n)]
     texts = pd.DataFrame(cells, columns=["race", "prompt_id"])
-    vectors = rng.normal(size=(len(texts), 16)) + topics[texts["prompt_id"].to_numpy()]
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    corpus = corpus_of(texts, rng.normal(size=(len(texts), 16)) + topics[texts["prompt_id"].to_numpy()], AXES)
+    part, found, _ = corpus.similar()
+    embedding = corpus.features["embeddings"]["embedding"].to_numpy()
+    return part, found, corpus.features["texts"].assign(embedding=embedding)
+
+
+def corpus_of(texts: pd.DataFrame, vectors: Floats, axes: Axes) -> Corpus:
+    """Texts (prompt_id and the axes) with their vectors, of any length."""
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     number = np.arange(len(texts), dtype=np.int64)
     texts = texts.astype({"prompt_id": "str"}).assign(
-        text=number, kind="persona", group=texts["race"], sample=0, included=True, status="ok",
-        cluster=[f"#{one}" for one in number],
+        text=number, kind="persona", group=texts[list(axes)].agg(" ".join, axis=1), sample=0, included=True,
+        status="ok", cluster=[f"#{one}" for one in number],
     )  # fmt: skip
     embeddings = pd.DataFrame({"text": number, "embedding": list(vectors)})
     unread = pd.DataFrame(columns=["kind", "measure", "reason"], dtype="str")
-    corpus = Corpus({"texts": texts, "embeddings": embeddings, "unread": unread}, AXES, "persona")
-    part, found, _ = corpus.similar()
-    return part, found, texts.assign(embedding=list(vectors))
+    return Corpus({"texts": texts, "embeddings": embeddings, "unread": unread}, axes, "persona")
 
 
 def by_hand(texts: pd.DataFrame, prompts: list[str]) -> float:
@@ -104,6 +110,51 @@ def test_composition_of_another_axis_is_no_difference_in_similarity(monkeypatch:
     score = next(score for score in made if score.key == "similarity.difference")
     assert np.isfinite(score.estimate) and np.isnan([score.p, score.ci_low, score.ci_high]).all()
     assert score.lacking.startswith("the texts about Black, woman are of other groups of the other axes")
+
+
+Cell = tuple[int, str, str]
+CROSSED = AXES | {"gender": Axis(unmarked="man", values={"man": Value(), "woman": Value()})}
+
+
+def of_two_themes(rng: np.random.Generator, prompts: int, n: int, holes: list[Cell], kept: float = 1.0) -> Corpus:
+    """``n`` texts of each crossed group and prompt, without ``holes``; men and women have themes, race has none."""
+    crossed = [(prompt, race, gender) for prompt in range(prompts) for race in ("White", "Black") for gender in THEMES]
+    cells = [cell for cell in crossed if cell not in holes for _ in range(n) if rng.random() < kept]
+    texts = pd.DataFrame(cells, columns=["prompt_id", "race", "gender"])
+    topics = rng.normal(size=(prompts, 16)) * (np.arange(16) > 0)
+    vectors = rng.normal(size=(len(texts), 16)) + topics[texts["prompt_id"].to_numpy()]
+    vectors[:, 0] += texts["gender"].map(THEMES)
+    return corpus_of(texts, vectors, CROSSED)
+
+
+THEMES = {"man": 6.0, "woman": -6.0}
+
+
+@pytest.mark.parametrize(
+    ("prompts", "n", "holes"),
+    [
+        (4, 5, [(0, "Black", "woman")]),
+        (4, 20, [(0, "Black", "woman")]),
+        (5, 4, [(0, "Black", "woman"), (1, "Black", "man")]),
+        (12, 20, [(prompt, "Black", "woman") for prompt in range(3)]),
+    ],
+)
+def test_similarity_is_not_tested_where_a_prompt_lacks_a_crossed_group(prompts: int, n: int, holes: list[Cell]) -> None:
+    # Race has no effect, and a group without women in one of four prompts is more alike there: p < .05 in 97 and 100 of
+    # 100 such worlds. Over all prompts, opposite holes are texts of as many women.
+    score = similarity_difference(of_two_themes(np.random.default_rng(0), prompts, n, holes), Params())
+    assert np.isfinite(score.estimate) and np.isnan([score.p, score.ci_low, score.ci_high]).all()
+    assert score.lacking.startswith("the texts about Black") and "of other groups of the other axes" in score.lacking
+
+
+@pytest.mark.parametrize(("prompts", "n", "kept"), [(4, 20, 0.9), (9, 5, 0.7), (9, 3, 0.95)])
+def test_similarity_is_tested_where_texts_are_missing_at_random(prompts: int, n: int, kept: float) -> None:
+    made = [
+        similarity_difference(of_two_themes(np.random.default_rng(s), prompts, n, [], kept), Params())
+        for s in range(20)
+    ]
+    assert sum(bool(score.lacking) for score in made) <= 4  # at most one of twenty for each of two values
+    assert sum(score.p < 0.05 for score in made) <= 4  # one expected; more than four in 0.3 % of such twenties
 
 
 def test_refusals_of_other_prompts_are_no_interval_of_a_group() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from markedness.audits.homogeneity.estimators.differentiation import Replicates
 from markedness.axes import Axes, as_written, group_name
 from markedness.results import Score
-from markedness.stats.inference import UNLIKE, Codes, Floats, crossing, withdrawn
+from markedness.stats.inference import UNLIKE, Codes, Exchange, Floats, crossing, withdrawn
 
 
 class Group(NamedTuple):
@@ -26,6 +26,8 @@ class Group(NamedTuple):
     """The unmarked group it is compared with; None for the unmarked group itself."""
 
 
+_EXCHANGES = 199
+"""With which unlike numbers of answers are compared."""
 Bootstrap = Mapping[Group, Mapping[str, Replicates]]
 """Group -> cue -> replicates; unmarked groups first."""
 
@@ -79,6 +81,8 @@ class AxisLabels:
     """Shape (names,): index into ``values``, -1 for none."""
     strata: NDArray[np.object_]
     """Shape (names,): values of the other axes; of a name that has several, all of them."""
+    others: NDArray[np.object_]
+    """Shape (names,): values of the other axes in this row."""
     units: Codes
     """Shape (names,): rows of one number are one name that is in several groups of the other axes."""
 
@@ -105,7 +109,8 @@ def axis_labels(names: pd.DataFrame, axes: Axes) -> list[AxisLabels]:
         if len(values) < 2 or values[0] != words.unmarked:
             continue
         codes = np.asarray(own.map({value: place for place, value in enumerate(values)}).fillna(-1), dtype=np.intp)
-        found.append(AxisLabels(axis, tuple(values), codes, strata_of(names, axis, axes), units_of(names, axis)))
+        strata, others = strata_of(names, axis, axes), others_of(names, axis, axes).to_numpy(object)
+        found.append(AxisLabels(axis, tuple(values), codes, strata, others, units_of(names, axis)))
     return found
 
 
@@ -114,11 +119,15 @@ def units_of(names: pd.DataFrame, axis: str) -> Codes:
     return crossing(names["name"].astype(str), names[axis].astype(str))
 
 
+def others_of(names: pd.DataFrame, axis: str, axes: Axes) -> pd.Series[str]:
+    """Values of the other axes of each row."""
+    return names[[other for other in axes if other != axis]].astype(str).agg(" ".join, axis=1)
+
+
 def strata_of(names: pd.DataFrame, axis: str, axes: Axes) -> NDArray[np.object_]:
-    """Values of the other axes of each row; of a name that has several, all of them."""
-    others = names[[other for other in axes if other != axis]].astype(str).agg(" ".join, axis=1)
-    found = others.groupby(units_of(names, axis)).transform(lambda several: " | ".join(sorted(set(several))))
-    return found.to_numpy(object)
+    """`others_of`; of a name that has several, all of them."""
+    of_unit = others_of(names, axis, axes).groupby(units_of(names, axis))
+    return of_unit.transform(lambda several: " | ".join(sorted(set(several)))).to_numpy(object)
 
 
 def exchangeable(axes: Sequence[AxisLabels]) -> list[AxisLabels]:
@@ -167,27 +176,68 @@ def unlike_names(axes: Sequence[AxisLabels], values: Collection[str]) -> str:
     )
 
 
-def unlike_answers(axes: Sequence[AxisLabels], values: Collection[str], n_answers: NDArray[np.float64]) -> str:
+def unlike_in_cues(one: AxisLabels, place: int, n_answers: Floats) -> Floats:
+    """How the answers of a marked value and of the unmarked one differ in the shares of the other axes, in each cue.
+
+    Half the sum of the differences in the shares of the other axes' values that both have, where each of these values
+    weighs as many answers as one of its names has.
+
+    Parameters
+    ----------
+    one, place
+        The axis, and the place of the marked value in its ``values``.
+    n_answers
+        Of each name about each cue, shape (names, cues).
+
+    Returns
+    -------
+    array
+        In [0, 1], shape (1 + `_EXCHANGES`, cues): as it is, then with labels exchanged as in the test, among names that
+        share the other values. NaN for cues that one of the two did not answer.
+    """
+    rows = np.flatnonzero(np.isin(one.codes, [0, place]))
+    _, first, unit = np.unique(one.units[rows], return_index=True, return_inverse=True)
+    known, stratum = np.unique(one.others[rows], return_inverse=True)
+    names, said = np.zeros((len(first), len(known))), np.zeros((len(first), len(known), n_answers.shape[1]))
+    np.add.at(names, (unit, stratum), 1.0)
+    np.add.at(said, (unit, stratum), n_answers[rows])
+    exchange = Exchange.of(one.codes[rows][first] == place, one.strata[rows][first])
+    labels = np.vstack([exchange.labels, exchange.draw(_EXCHANGES, np.random.default_rng(0))])
+    sides = [(labels == label).astype(float) for label in (0, 1)]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        of_a_name = [np.tensordot(side, said, 1) / (side @ names)[..., None] for side in sides]
+        both = np.isfinite(of_a_name[0]) & np.isfinite(of_a_name[1])
+        shares = [np.where(both, own, 0.0) / np.where(both, own, 0.0).sum(axis=1, keepdims=True) for own in of_a_name]
+    return np.asarray(np.abs(shares[0] - shares[1]).sum(axis=1) / 2)
+
+
+def beyond_chance(unlike: Floats) -> Floats:
+    """Root of the squares beyond what exchange explains, from rows as of `unlike_in_cues`; 0 where it explains them.
+
+    One row an exchange, the first as it is, and a column of squares for each value that is returned.
+    """
+    observed, drawn = unlike[0], unlike[1:]
+    limit = np.quantile(drawn, 0.95, axis=0, method="inverted_cdf")  # attained where few exchanges are possible
+    return np.sqrt(np.where(observed > limit - 1e-9, np.maximum(0.0, observed - drawn.mean(axis=0)), 0.0))
+
+
+def unlike_answers(axes: Sequence[AxisLabels], values: Collection[str], n_answers: Floats) -> str:
     """Why p and interval of some of the values mean nothing: what one of their names said weighs otherwise; else "".
 
-    Exchange gives a name and its answers to another group together. Where the names of a group have fewer answers in
-    one stratum of the other axes than in another, and those of the unmarked group do not, the observed difference is
-    also one of these strata, and those of exchanged names are not. ``n_answers``: of each name, shape (names,).
+    Exchange gives a name and its answers to another group together. Where the names of a group have fewer answers to a
+    cue in one stratum of the other axes than in another, and those of the unmarked group do not, the observed
+    difference is also one of these strata, and those of exchanged names are not. Cues weigh alike, in squares, since
+    what is unlike in one of them is not undone by the opposite in another. ``n_answers``: as in `unlike_in_cues`.
     """
     found = []
     for one in axes:
-        known, stratum = np.unique(one.strata, return_inverse=True)
-        per_name = []
-        for place in range(len(one.values)):
-            own = one.codes == place
-            n = np.bincount(stratum[own], minlength=len(known))
-            with np.errstate(invalid="ignore"):
-                per_name.append(np.bincount(stratum[own], n_answers[own], len(known)) / n)
-        for value, own_mean in zip(one.values[1:], per_name[1:], strict=True):
-            both = np.isfinite(own_mean) & np.isfinite(per_name[0])
-            shares = [side[both] / side[both].sum() for side in (own_mean, per_name[0])]
-            if value in values and np.abs(shares[0] - shares[1]).sum() / 2 > UNLIKE:
-                found.append(f"{value} and {one.values[0]}")
+        for place, value in enumerate(one.values[1:], 1):
+            if value in values:
+                squares = np.square(unlike_in_cues(one, place, n_answers))
+                n = np.isfinite(squares).sum(axis=1)
+                mean = np.nan_to_num(squares).sum(axis=1) / np.maximum(n, 1)
+                if beyond_chance(mean[:, None])[0] > UNLIKE:
+                    found.append(f"{value} and {one.values[0]}")
     if not found:
         return ""
     return (

@@ -53,10 +53,10 @@ def noncompliance_difference(
         positive="answers about the marked groups fail or do not comply with the prompt more often",
         negative="answers about the marked groups fail or do not comply with the prompt less often",
     )  # fmt: skip
-    total = (names["answered"] + names["failed"]).to_numpy(float)
     why = "asked about other cues than what they are compared with, or about the same ones by two names at most"
     labels = axis_labels(names, axes)
-    made = of_like_names(replace(made, detectable=NAN), labels, {one for axis in labels for one in axis.values}, total)
+    values = {one for axis in labels for one in axis.values}
+    made = of_like_names(replace(made, detectable=NAN), labels, values, at_cues.asked)
     return made.not_over(left, why)
 
 
@@ -112,7 +112,7 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
             answered, bad, empty, unanswered, _ = (int(own[name].sum()) for name in COUNTED)
             share = bad / answered if answered else float("nan")
             p = float("nan")
-            if value != words.unmarked and not unlike_answers(labels, {value}, names["answered"].to_numpy(float)):
+            if value != words.unmarked and not unlike_answers(labels, {value}, at_cues.asked):
                 hits, asked, _ = at_cues.of(axis, words.unmarked, [value])
                 (hits,), (asked,) = (merged([one], names, {axis: words}) for one in (hits, asked))
                 p = inference.group_difference_score(
@@ -169,6 +169,11 @@ class _AtEqualCues:
         See `noncompliance` and `_names`.
     hits, totals
         Columns of ``names`` that are summed: what is counted, and of how many answers.
+
+    Attributes
+    ----------
+    asked
+        Sum of ``totals`` of each name about each cue, shape (names, cues).
     """
 
     def __init__(
@@ -180,22 +185,22 @@ class _AtEqualCues:
         keys = pd.MultiIndex.from_frame(names[["cluster", *axes]].astype(str))
         of_name = keys.get_indexer(pd.MultiIndex.from_frame(cells[["cluster", *axes]].astype(str)))
         cue, cues = pd.factorize(cells["cue"])
-        top, self._asked = np.zeros((2, len(names), len(cues)))
+        top, self.asked = np.zeros((2, len(names), len(cues)))
         np.add.at(top, (of_name, cue), cells[list(hits)].sum(axis=1).to_numpy(float))
-        np.add.at(self._asked, (of_name, cue), cells[list(totals)].sum(axis=1).to_numpy(float))
+        np.add.at(self.asked, (of_name, cue), cells[list(totals)].sum(axis=1).to_numpy(float))
         with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.nan_to_num(top.sum(axis=0) / self._asked.sum(axis=0))
-        self._beyond = top - self._asked * share
+            share = np.nan_to_num(top.sum(axis=0) / self.asked.sum(axis=0))
+        self._beyond = top - self.asked * share
         of_group = self._by(pd.factorize(names[list(axes)].astype(str).agg(" ".join, axis=1))[0])
         of_group = of_group[of_group.any(axis=1)]
         mix = of_group / of_group.sum(axis=1, keepdims=True)
         self._equal = not len(mix) or bool(np.ptp(mix, axis=0).max() < 1e-9)
-        self._compared = np.full(self._asked.shape, self._equal)
+        self._compared = np.full(self.asked.shape, self._equal)
 
     @property
     def n(self) -> int:
         """Answers that are compared on one of the axes that were asked for."""
-        return int(self._asked[self._compared].sum())
+        return int(self.asked[self._compared].sum())
 
     def of(self, axis: str, unmarked: str, marked: Sequence[str]) -> tuple[Floats, Floats, list[str]]:
         """Hits and totals of each name, shape (names,), and the marked groups that share no cues with the unmarked.
@@ -212,7 +217,7 @@ class _AtEqualCues:
             weights = np.nan_to_num(asked * asked[0] / (asked + asked[0]))
         weights[0] = 0.0
         for place in range(1, len(groups)):
-            shared = self._asked[:, weights[place] > 0].sum(axis=1) > 0
+            shared = self.asked[:, weights[place] > 0].sum(axis=1) > 0
             if any(shared[code == one].sum() < min(FEWEST, max(1, (code == one).sum())) for one in (0, place)):
                 weights[place] = 0.0
         kept = weights.sum(axis=1) > 0
@@ -223,12 +228,12 @@ class _AtEqualCues:
         of_name = np.where((code >= 0)[:, None], each[code], 0.0)
         self._compared |= of_name > 0
         left = [group for place, group in enumerate(groups) if place and there[place] and there[0] and not kept[place]]
-        return (of_name * self._beyond).sum(axis=1), (of_name * self._asked).sum(axis=1), left
+        return (of_name * self._beyond).sum(axis=1), (of_name * self.asked).sum(axis=1), left
 
     def _by(self, code: Codes, n_groups: int = 0) -> Floats:
         """Answers by group and cue; names of code -1 are left out."""
-        found = np.zeros((max(n_groups, int(code.max(initial=-1)) + 1), self._asked.shape[1]))
-        np.add.at(found, code[code >= 0], self._asked[code >= 0])
+        found = np.zeros((max(n_groups, int(code.max(initial=-1)) + 1), self.asked.shape[1]))
+        np.add.at(found, code[code >= 0], self.asked[code >= 0])
         return found
 
 

@@ -77,9 +77,9 @@ def scores(features: FeatureTables, params: Params, rng: np.random.Generator) ->
         counts, labels = found
         apart = comparable(counts, labels)
         tested = exchangeable(apart)
-        n_answers = np.zeros(len(counts.names))
-        for cue in counts.cues:
-            np.add.at(n_answers, cue.names, np.asarray(cue.matrix.sum(axis=1)).ravel())
+        n_answers = np.zeros((len(counts.names), len(counts.cues)))
+        for place, cue in enumerate(counts.cues):
+            n_answers[cue.names, place] = cue.matrix.sum(axis=1)
         mean = mean_difference(counts, tested, rng, TESTED, params.n_permutations)
         values = [*value_differences(counts, labels, rng, params.n_permutations), *_nameless(labels, axes)]
         if mean is not None:

@@ -23,12 +23,12 @@ from markedness.audits.personas.estimators.word_scores import (
     most_draws,
     word_scores,
 )
+from markedness.audits.personas.language.groups import Group
 from markedness.records import FeatureTables
 from markedness.results import NAN, Score, named_contrasts, not_estimated
 from markedness.stats.inference import (
     ALPHA,
     NO_SPREAD,
-    NO_TEST,
     UNLIKE,
     Null,
     adjusted,
@@ -91,7 +91,9 @@ def _of_kind(corpus: Corpus, params: Params, rng: np.random.Generator) -> _Made:
     svm, of_labelings = svm_scores(corpus, params, rng)
     interaction, tests = interaction_score(corpus, params, rng)
     missing = refusal_difference(corpus, FAMILY, most_draws(params), rng, params.confidence_level)
-    return _Made([*words, svm, _similarity(corpus, params), interaction, missing], of_groups, of_labelings, tests)
+    return _Made(
+        [*words, svm, similarity_difference(corpus, params), interaction, missing], of_groups, of_labelings, tests
+    )
 
 
 def _with_refusals(scores: Iterable[Score], refusals: Sequence[Score]) -> list[Score]:
@@ -172,7 +174,7 @@ _NO_VECTORS = "no text has a sentence embedding (personas.featurize.embeddings)"
 _NO_PAIRS = "no prompt has two different texts of a marked and two of an unmarked group"
 
 
-def _similarity(corpus: Corpus, params: Params) -> Score:
+def similarity_difference(corpus: Corpus, params: Params) -> Score:
     """``similarity.difference``, tested by the t of its jackknife: texts may differ by group and be equally alike."""
     if "similarity" in corpus.unread:
         return not_estimated("similarity.difference", corpus.unread["similarity"])
@@ -193,21 +195,25 @@ def _similarity(corpus: Corpus, params: Params) -> Score:
     if part.grouping.n_prompts < corpus.grouping.n_prompts:
         of = f"Of {part.grouping.n_prompts} of {corpus.grouping.n_prompts} prompts"
         made = made.warned(f"{of}: in the others a group has too few different texts.")
-    made = _of_like_groups(made, {one.name: part.grouping.unlike(one) for one in known})
+    made = _of_like_pairs(made, part, known)
     why = "no prompt has two different texts of them, or of what they are compared with"
     return made.not_over([one.name for one in corpus.similarity.pairs if one not in known], why)
 
 
-def _of_like_groups(made: Score, shares: Mapping[str, float]) -> Score:
-    """With a caveat, or without p and interval, where texts are of other groups of the other axes than their reference.
+def _of_like_pairs(made: Score, part: Corpus, known: Sequence[Group]) -> Score:
+    """With a caveat, or without p and interval, where pairs are of other groups of the other axes than the reference's.
 
-    ``shares``: marked value -> see `markedness.audits.personas.language.groups.unlike`.
+    The error of texts is given the groups that they are of, so that a tenth of the pairs is too many for a test. That
+    of prompts includes what they are by chance.
     """
-    others = [name for name, share in shares.items() if share > UNLIKE]
+    of, rows = part.grouping, np.flatnonzero(part.similarity.known)
+    rows = rows[np.unique(np.column_stack([of.prompt, part.units.of_text])[rows], axis=0, return_index=True)[1]]
+    shares = {one.name: of.unlike_pairs(one, rows, part.units.factor == "prompt") for one in known}
+    others = [name for name, share in shares.items() if share > UNLIKE / 2]
     if not others:
         return made
     why = f"the texts about {', '.join(others)} are of other groups of the other axes than those they are compared with"
-    if max(shares.values()) > NO_TEST:
+    if max(shares.values()) > UNLIKE:
         return withdrawn(made, why)
     return made.warned(f"{why[0].upper()}{why[1:]}, and what these do is part of it.")
 

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from markedness.audits.personas.language.contrasts import Contrasts
 from markedness.axes import Axes, group_name
 
+_SHUFFLES = 199
+"""With which the pairs of texts of a group are compared."""
 Fixed = Mapping[str, str]
 """Axis -> value, for the axes that a group fixes."""
 
@@ -115,6 +117,13 @@ class Grouping:
             cell = cell + self.prompt * (int(cell.max(initial=0)) + 1)
         return unlike(cell, self.mask(group.fixed), self.mask(group.references[0][1]))
 
+    def unlike_pairs(self, group: Group, rows: NDArray[np.int64], chance: bool) -> float:
+        """How pairs of ``rows`` of a group of one axis differ from its reference's in the others: `unlike_pairs`."""
+        (axis,) = group.fixed
+        own, other = (self.mask(fixed)[rows] for fixed in (group.fixed, group.references[0][1]))
+        rows, own = rows[own | other], own[own | other]
+        return unlike_pairs(own, self.split(axis)[1][self.combination[rows]], self.prompt[rows], chance)
+
     def mask(self, fixed: Fixed) -> NDArray[np.bool_]:
         """Which texts have all the fixed values, (n,)."""
         return self.fits(fixed)[self.combination] > 0 if len(self.combination) else np.zeros(0, dtype=bool)
@@ -170,3 +179,48 @@ def unlike(classes: NDArray[np.int64], own: NDArray[np.bool_], other: NDArray[np
     size = int(classes.max(initial=0)) + 1
     shares = [np.bincount(classes[side], minlength=size) / max(1, int(side.sum())) for side in (own, other)]
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
+
+
+def unlike_pairs(own: NDArray[np.bool_], classes: NDArray[np.int64], prompt: NDArray[np.int64], chance: bool) -> float:
+    """How pairs of texts of a prompt differ between a group and the others in the classes that they are of.
+
+    Half the sum of the differences in the share of each pair of classes, mean over the prompts of which both have
+    pairs.
+
+    Parameters
+    ----------
+    own, classes, prompt
+        Of each text, shape (n,): whether it is of the group, and codes.
+    chance
+        Less (in squares) its mean where the sides are shuffled within prompts, and 0 where one of twenty shuffles is as
+        unlike.
+
+    Returns
+    -------
+    float
+        From 0 to 1; 0 where no prompt has pairs of both.
+    """
+    (prompts, code), (known, kind) = (np.unique(one, return_inverse=True) for one in (prompt, classes))
+    shape = (2, len(prompts), len(known))
+
+    def apart(side: NDArray[np.bool_]) -> float:
+        cell = (side * shape[1] + code) * shape[2] + kind
+        counts = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape).astype(float)
+        n = counts.sum(axis=2)
+        there = (n > 1).all(axis=0)
+        counts, pairs = counts[:, there], (n * (n - 1))[:, there, None]
+        weighted = counts / pairs / max(1, there.sum())
+        shares = [w.T @ of - np.diag(w.sum(axis=0)) for w, of in zip(weighted, counts, strict=True)]
+        return float(np.abs(shares[0] - shares[1]).sum() / 2)
+
+    found, rng, places = apart(own), np.random.default_rng(0), np.argsort(code, kind="stable")
+    if not found or not chance:
+        return found
+    by_chance = []
+    for _ in range(_SHUFFLES):
+        side = np.empty_like(own)
+        side[places] = own[np.argsort(code + rng.random(len(own)), kind="stable")]
+        by_chance.append(apart(side))
+    if found <= np.quantile(by_chance, 0.95):
+        return 0.0
+    return float(np.sqrt(max(0.0, found**2 - float(np.mean(by_chance)) ** 2)))
