@@ -176,11 +176,12 @@ def unlike_names(axes: Sequence[AxisLabels], values: Collection[str]) -> str:
     )
 
 
-def unlike_in_cues(one: AxisLabels, place: int, n_answers: Floats) -> Floats:
-    """How the answers of a marked value and of the unmarked one differ in the shares of the other axes, in each cue.
+def unlike_in_cues(one: AxisLabels, place: int, n_answers: Floats) -> float:
+    """How the answers of a marked value and of the unmarked one differ, in each cue, in the shares of the other axes.
 
-    Half the sum of the differences in the shares of the other axes' values that both have, where each of these values
-    weighs as many answers as one of its names has.
+    Root of the mean over cues of the squares of half the sum of the differences in the shares of the other axes' values
+    that both have, where each value weighs as many answers as one of its names has. Less (in squares) its mean where
+    labels are exchanged as in the test, among names that share the other values.
 
     Parameters
     ----------
@@ -191,9 +192,8 @@ def unlike_in_cues(one: AxisLabels, place: int, n_answers: Floats) -> Floats:
 
     Returns
     -------
-    array
-        In [0, 1], shape (1 + `_EXCHANGES`, cues): as it is, then with labels exchanged as in the test, among names that
-        share the other values. NaN for cues that one of the two did not answer.
+    float
+        From 0 to 1; 0 where one of twenty exchanges is as unlike, unless none of all possible is more so.
     """
     rows = np.flatnonzero(np.isin(one.codes, [0, place]))
     _, first, unit = np.unique(one.units[rows], return_index=True, return_inverse=True)
@@ -208,17 +208,12 @@ def unlike_in_cues(one: AxisLabels, place: int, n_answers: Floats) -> Floats:
         of_a_name = [np.tensordot(side, said, 1) / (side @ names)[..., None] for side in sides]
         both = np.isfinite(of_a_name[0]) & np.isfinite(of_a_name[1])
         shares = [np.where(both, own, 0.0) / np.where(both, own, 0.0).sum(axis=1, keepdims=True) for own in of_a_name]
-    return np.asarray(np.abs(shares[0] - shares[1]).sum(axis=1) / 2)
-
-
-def beyond_chance(unlike: Floats) -> Floats:
-    """Root of the squares beyond what exchange explains, from rows as of `unlike_in_cues`; 0 where it explains them.
-
-    One row an exchange, the first as it is, and a column of squares for each value that is returned.
-    """
-    observed, drawn = unlike[0], unlike[1:]
-    limit = np.quantile(drawn, 0.95, axis=0, method="inverted_cdf")  # attained where few exchanges are possible
-    return np.sqrt(np.where(observed > limit - 1e-9, np.maximum(0.0, observed - drawn.mean(axis=0)), 0.0))
+    squares = np.square(np.abs(shares[0] - shares[1]).sum(axis=1) / 2)  # NaN where one of the two has no answers
+    mean = np.nan_to_num(squares).sum(axis=1) / np.maximum(1, np.isfinite(squares).sum(axis=1))
+    observed, drawn = float(mean[0]), mean[1:]
+    if observed < np.quantile(drawn, 0.95, method="inverted_cdf") - 1e-9:
+        return 0.0
+    return float(np.sqrt(max(0.0, observed - float(drawn.mean()))))
 
 
 def unlike_answers(axes: Sequence[AxisLabels], values: Collection[str], n_answers: Floats) -> str:
@@ -229,15 +224,12 @@ def unlike_answers(axes: Sequence[AxisLabels], values: Collection[str], n_answer
     difference is also one of these strata, and those of exchanged names are not. Cues weigh alike, in squares, since
     what is unlike in one of them is not undone by the opposite in another. ``n_answers``: as in `unlike_in_cues`.
     """
-    found = []
-    for one in axes:
-        for place, value in enumerate(one.values[1:], 1):
-            if value in values:
-                squares = np.square(unlike_in_cues(one, place, n_answers))
-                n = np.isfinite(squares).sum(axis=1)
-                mean = np.nan_to_num(squares).sum(axis=1) / np.maximum(n, 1)
-                if beyond_chance(mean[:, None])[0] > UNLIKE:
-                    found.append(f"{value} and {one.values[0]}")
+    found = [
+        f"{value} and {one.values[0]}"
+        for one in axes
+        for place, value in enumerate(one.values[1:], 1)
+        if value in values and unlike_in_cues(one, place, n_answers) > UNLIKE
+    ]
     if not found:
         return ""
     return (
