@@ -204,7 +204,7 @@ def _of_like_pairs(made: Score, part: Corpus, known: Sequence[Group]) -> Score:
     """With a caveat, or without p and interval, where pairs are of other groups of the other axes than the reference's.
 
     The error of texts is given the groups that they are of, so that a tenth of the pairs is too many for a test. That
-    of prompts includes what they are by chance.
+    of prompts includes by how much these differ.
     """
     of, rows = part.grouping, np.flatnonzero(part.similarity.known)
     rows = rows[np.unique(np.column_stack([of.prompt, part.units.of_text])[rows], axis=0, return_index=True)[1]]

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from markedness.audits.personas.language.contrasts import Contrasts
 from markedness.axes import Axes, group_name
 
-_SHUFFLES = 199
-"""With which the pairs of texts of a group are compared."""
+_CHANGES = 199
+"""Of sides, with which the pairs of texts of a group are compared."""
 Fixed = Mapping[str, str]
 """Axis -> value, for the axes that a group fixes."""
 
@@ -192,8 +192,7 @@ def unlike_pairs(own: NDArray[np.bool_], classes: NDArray[np.int64], prompt: NDA
     own, classes, prompt
         Of each text, shape (n,): whether it is of the group, and codes.
     chance
-        Less (in squares) its mean where the sides are shuffled within prompts, and 0 where one of twenty shuffles is as
-        unlike.
+        Less (in squares) its mean where the two change sides in a half of the prompts: what differs between prompts.
 
     Returns
     -------
@@ -202,25 +201,17 @@ def unlike_pairs(own: NDArray[np.bool_], classes: NDArray[np.int64], prompt: NDA
     """
     (prompts, code), (known, kind) = (np.unique(one, return_inverse=True) for one in (prompt, classes))
     shape = (2, len(prompts), len(known))
-
-    def apart(side: NDArray[np.bool_]) -> float:
-        cell = (side * shape[1] + code) * shape[2] + kind
-        counts = np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape).astype(float)
-        n = counts.sum(axis=2)
-        there = (n > 1).all(axis=0)
-        counts, pairs = counts[:, there], (n * (n - 1))[:, there, None]
-        weighted = counts / pairs / max(1, there.sum())
-        shares = [w.T @ of - np.diag(w.sum(axis=0)) for w, of in zip(weighted, counts, strict=True)]
-        return float(np.abs(shares[0] - shares[1]).sum() / 2)
-
-    found, rng, places = apart(own), np.random.default_rng(0), np.argsort(code, kind="stable")
-    if not found or not chance:
-        return found
-    by_chance = []
-    for _ in range(_SHUFFLES):
-        side = np.empty_like(own)
-        side[places] = own[np.argsort(code + rng.random(len(own)), kind="stable")]
-        by_chance.append(apart(side))
-    if found <= np.quantile(by_chance, 0.95):
+    counts = np.bincount((own * shape[1] + code) * shape[2] + kind, minlength=int(np.prod(shape))).reshape(shape)
+    n = counts.sum(axis=2)
+    there = (n > 1).all(axis=0)
+    if not there.any():
         return 0.0
-    return float(np.sqrt(max(0.0, found**2 - float(np.mean(by_chance)) ** 2)))
+    counts, n = counts[:, there], n[:, there, None, None]
+    shares = (counts[..., None] * (counts[..., None, :] - np.eye(len(known)))) / (n * (n - 1))
+    apart = (shares[1] - shares[0]).reshape(n.shape[1], -1)
+    found = float(np.abs(apart.mean(axis=0)).sum() / 2)
+    if not chance:
+        return found
+    sides = np.random.default_rng(0).choice([-1.0, 1.0], (_CHANGES, len(apart)))
+    by_chance = np.abs(sides @ apart / len(apart)).sum(axis=1) / 2
+    return float(np.sqrt(max(0.0, found**2 - float(np.square(by_chance).mean()))))
