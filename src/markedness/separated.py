@@ -15,6 +15,8 @@ from typing import Literal
 import pandas as pd
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_WITHIN = re.compile(r"\r(?![\r\n])")
+"""Ends a line of an old Macintosh alone; \\r\\r\\n is what Python writes to Windows."""
 csv.field_size_limit(2**31 - 1)  # by default a cell may have 131,072 characters
 
 
@@ -50,7 +52,7 @@ def read_separated(path: Path) -> pd.DataFrame:
     ------
     ValueError
         Where the file is not UTF-8 (UnicodeDecodeError), empty or no table (of pandas), a quoted cell of a CSV goes on
-        after its end, or see `quoting`.
+        after its end, a cell without quotes has a carriage return, which would end its row, or see `quoting`.
     """
     between = separator(path)
     how: Literal[0, 3] = 0
@@ -58,6 +60,8 @@ def read_separated(path: Path) -> pd.DataFrame:
         _refuse_broken_quotes(path)
     else:
         how = quoting(path.read_text(encoding="utf-8-sig"))
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        _refuse_broken_lines(file.read() if how else _QUOTED.sub("", file.read()))
     return pd.read_csv(path, sep=between, quoting=how, dtype=str, keep_default_na=False, encoding="utf-8-sig")
 
 
@@ -96,6 +100,16 @@ def _refuse_broken_quotes(path: Path) -> None:
                 f"the row that begins in line {first} has a quoted cell that does not end, or goes on after its end; "
                 'put cells with quotation marks in quotes, and each mark inside twice ("She said ""no""")'
             ) from error
+
+
+def _refuse_broken_lines(unquoted: str) -> None:
+    found = _WITHIN.search(unquoted)
+    if found and "\n" in unquoted:
+        before = unquoted[: found.start()].rpartition("\n")[2]
+        raise ValueError(
+            f"a cell without quotes has a carriage return (\\r) after '{before[-30:]}', which would end its row; put "
+            "cells with line breaks in quotes"
+        )
 
 
 def quoting(text: str) -> Literal[0, 3]:

@@ -79,6 +79,16 @@ def test_read_corpus_of_several_files_counts_rows_in_each(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    "content",
+    [b'race,text\n"Black","one\rtwo"\n', b"race,text\r\r\nBlack,one\r\r\n", b"race,text\rBlack,one\r"],
+    ids=["in quotes", "Python on Windows", "old Macintosh"],
+)
+def test_read_corpus_with_other_line_ends(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "texts.csv").write_bytes(content)
+    assert read(tmp_path, columns={"gender": None})["text"].str.split().str[0].tolist() == ["one"]
+
+
+@pytest.mark.parametrize(
     ("content", "sentence"),
     [
         (b"", r"path: .*texts\.csv is empty; name a file with texts"),
@@ -94,6 +104,7 @@ def test_read_corpus_of_several_files_counts_rows_in_each(tmp_path: Path) -> Non
             b'race,text\nBlack,a\nWhite,"I am\nBlack,lost\nWhite,said ""no"" and "no way\nBlack,b\n',
             r"the row that begins in line 3 has a quoted cell that does not end, or goes on after its end",
         ),
+        (b"race,text\nBlack,one\rtwo\n", r"carriage return \(\\r\) after 'Black,one', which would end its row"),
         (b'text,race\n"x,Black\ny,White\n', r"line 2 has a quoted cell that does not end"),
         (b"text,race\n" + b"x" * 10_000_000 + b",Black\n", r"row 1 has 10,000,000 characters in the column 'text'"),
     ],
@@ -108,6 +119,7 @@ def test_read_corpus_of_several_files_counts_rows_in_each(tmp_path: Path) -> Non
         "invalid UTF-8",
         "ragged",
         "marks",
+        "carriage return",
         "unclosed",
         "10 MB",
     ],

@@ -300,6 +300,7 @@ ELSEWHERE = {
     "tracking.py:_version": "names of models, and what changed in params.yaml",
     "naming.py:_MODEL": "keys of params.yaml",
     "separated.py:cells_of": "texts of the stimuli; one class of signs",
+    "separated.py:_WITHIN": "one sign, and one after it that is not taken",
     "audits/personas/language/tokens.py:removal_lists": "strings of the stimuli",
     "naming.py:_AXIS": "keys of params.yaml",
     "audits/annotation/design/vignettes.py:_WORD": "phrases of the stimuli",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from scipy.stats import binom
 from tests.cells import number
 
+import markedness
 from markedness.audits.guise import SPEC, evaluate
 from markedness.audits.guise.estimators.dialects import contrast_scores, dialect_scores
 from markedness.audits.guise.estimators.params import Params
@@ -239,6 +241,30 @@ def test_decisions_of_dialects_in_files_that_number_their_texts_alike_are_each_a
         assert "the guises have other reference texts: each rate minus that of the reference" in score.method
         accused += score.p <= 0.05
     assert accused <= 4  # of 20 in 99.7 % at a rate of 5 %
+
+
+def test_decisions_of_dialects_in_one_file_are_each_against_the_texts_of_their_own_pairs() -> None:
+    # AppE and its SAE texts are about graver deeds. With the SAE texts of all pairs as the reference of both, which
+    # cancels, 46 of 60 worlds without an effect of dialect were found.
+    rng = np.random.default_rng(0)
+    rows = [(prompt, word, -8.0, "", "", "") for prompt in "abcdefg" for word in ("acquitted", "convicted")]
+    for guise, deed in (("AAE", 0.0), ("AppE", 1.2)):
+        for verb in range(8):
+            for prompt, own in product("abcdefg", (guise, "SAE")):
+                of = (own, f"{guise} {verb}", f"{guise} {verb}")
+                rows.append((prompt, "convicted", -8.5 + deed + rng.normal(), *of))
+                rows.append((prompt, "acquitted", -8.0, *of))
+    columns = ["prompt", "candidate", "log_prob", "guise", "pair", "verb"]
+    made = markedness.matched_guise(
+        pd.DataFrame(rows, columns=columns).assign(task="conviction"), log_prob="log_prob", groups="guise",
+        unmarked="SAE", candidate="candidate", prompt="prompt", task="task", pair="pair", verb="verb",
+    )  # fmt: skip
+    first, second, both = (
+        made.score(key)
+        for key in ("decision.conviction", "decision.conviction: AppE", f"decision.conviction: {GUISES}")
+    )
+    assert both.estimate == pytest.approx(first.estimate - second.estimate) and both.n_missing == first.n_missing == 0
+    assert "each rate minus that of the reference in its own sets" in both.method
 
 
 @pytest.mark.slow

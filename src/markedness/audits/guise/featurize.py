@@ -169,10 +169,11 @@ def _paired(marked: pd.DataFrame, unmarked: pd.DataFrame) -> pd.DataFrame:
     tables = []
     for group in marked["group"].unique() if len(marked) else [""]:
         own = marked[marked["group"].eq(group)]
-        others = unmarked[unmarked["text_set"].isin(own["text_set"].unique())]
-        both = _side(own).merge(_side(others), "outer", KEYS, suffixes=("", "_reference"), indicator=True)
         elsewhere = set(marked["pair"]) - set(own["pair"])  # pairs of another marked guise alone
-        matched = both["setting"].ne("unmatched") & ~both["pair"].isin(elsewhere)
+        of_others = unmarked["setting"].ne("unmatched") & unmarked["pair"].isin(elsewhere)
+        others = unmarked[unmarked["text_set"].isin(own["text_set"].unique()) & ~of_others]
+        both = _side(own).merge(_side(others), "outer", KEYS, suffixes=("", "_reference"), indicator=True)
+        matched = both["setting"].ne("unmatched")
         for column, side, guise in (("why", "right_only", group), ("why_reference", "left_only", reference)):
             absent = matched & both["_merge"].eq(side)
             both[column] = both[column].astype(object).mask(absent, f"{ABSENT} {guise}")
