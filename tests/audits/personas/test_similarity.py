@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from tests.audits.personas.conftest import generations, tabled
 
-from markedness.audits.personas import featurize
-from markedness.audits.personas.estimators.corpus import Corpus
+from markedness.audits import personas
+from markedness.audits.personas import featurize, worlds
+from markedness.audits.personas.estimators.corpus import Corpus, corpora
 from markedness.audits.personas.estimators.group_similarity import Within
 from markedness.audits.personas.estimators.params import Params
 from markedness.audits.personas.estimators.scores import scores, similarity_difference
@@ -38,9 +39,11 @@ def corpus_of(texts: pd.DataFrame, vectors: Floats, axes: Axes) -> Corpus:
     vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     number = np.arange(len(texts), dtype=np.int64)
     texts = texts.astype({"prompt_id": "str"}).assign(
-        text=number, kind="persona", group=texts[list(axes)].agg(" ".join, axis=1), sample=0, included=True,
-        status="ok", cluster=[f"#{one}" for one in number],
+        text=number, kind="persona", group=texts[list(axes)].agg(" ".join, axis=1), sample=0,
+        cluster=[f"#{one}" for one in number],
     )  # fmt: skip
+    texts["included"] = texts.get("included", True)
+    texts["status"] = np.where(texts["included"], "ok", "refusal")
     embeddings = pd.DataFrame({"text": number, "embedding": list(vectors)})
     unread = pd.DataFrame(columns=["kind", "measure", "reason"], dtype="str")
     return Corpus({"texts": texts, "embeddings": embeddings, "unread": unread}, axes, "persona")
@@ -118,10 +121,13 @@ CROSSED = AXES | {"gender": Axis(unmarked="man", values={"man": Value(), "woman"
 
 
 def of_two_themes(rng: np.random.Generator, prompts: int, n: int, holes: list[Cell], kept: float = 1.0) -> Corpus:
-    """``n`` texts of each crossed group and prompt, without ``holes``; men and women have themes, race has none."""
+    """``n`` texts of each crossed group and prompt, without ``holes``; men and women have themes, race has none.
+
+    ``kept``: how many are not missing.
+    """
     crossed = [(prompt, race, gender) for prompt in range(prompts) for race in ("White", "Black") for gender in THEMES]
-    cells = [cell for cell in crossed if cell not in holes for _ in range(n) if rng.random() < kept]
-    texts = pd.DataFrame(cells, columns=["prompt_id", "race", "gender"])
+    cells = [(*cell, rng.random() < kept) for cell in crossed if cell not in holes for _ in range(n)]
+    texts = pd.DataFrame(cells, columns=["prompt_id", "race", "gender", "included"])
     topics = rng.normal(size=(prompts, 16)) * (np.arange(16) > 0)
     vectors = rng.normal(size=(len(texts), 16)) + topics[texts["prompt_id"].to_numpy()]
     vectors[:, 0] += texts["gender"].map(THEMES)
@@ -159,22 +165,30 @@ def test_similarity_is_not_tested_where_each_prompt_has_fewer_texts_of_a_crossed
         for _ in range(3 if race == "Black" and gender == 1 else 6)
     ]
     own, gender, prompt = (np.array(column) for column in zip(*rows, strict=True))
-    assert unlike_pairs(own, gender, prompt, chance=True) == pytest.approx(0.179, abs=0.002)
+    there = np.ones_like(own)
+    assert unlike_pairs(own, gender, prompt, there, level=None) == pytest.approx(0.179, abs=0.003)
     turned = np.where(prompt % 2 == 0, own, ~own)
-    assert unlike_pairs(turned, gender, prompt, chance=True) == 0
-    once = prompt != 0
-    even = ~((gender == 1) & once)
-    assert unlike_pairs(own[even], gender[even], prompt[even], chance=True) == 0
+    assert unlike_pairs(turned, gender, prompt, there, level=None) == 0
 
 
-@pytest.mark.parametrize(("prompts", "n", "kept"), [(4, 20, 0.9), (9, 5, 0.7), (9, 3, 0.95)])
+@pytest.mark.parametrize(("prompts", "n", "kept"), [(4, 20, 0.7), (4, 5, 0.9), (2, 8, 0.9), (9, 5, 0.7)])
 def test_similarity_is_tested_where_texts_are_missing_at_random(prompts: int, n: int, kept: float) -> None:
     made = [
         similarity_difference(of_two_themes(np.random.default_rng(s), prompts, n, [], kept), Params())
         for s in range(20)
     ]
-    assert sum(bool(score.lacking) for score in made) <= 4  # at most one of twenty for each of two values
-    assert sum(score.p < 0.05 for score in made) <= 4  # one expected; more than four in 0.3 % of such twenties
+    assert sum(bool(score.lacking) for score in made) <= 3  # one expected; more than three in 1.6 % of such twenties
+    assert sum(score.p < 0.05 for score in made) <= 4  # one expected; more than four in 0.3 %
+
+
+def test_similarity_of_a_planted_study_with_refusals_is_tested() -> None:
+    # Marked groups refuse more: with what is missing at random for a difference, each such study lost its Score.
+    planted = next(one for one in worlds.worlds("quick") if one.name == "planted")
+    lost = 0
+    for seed in range(6):
+        corpus = corpora(planted.draw(np.random.default_rng(seed)), personas.AXES)[0]
+        lost += bool(similarity_difference(corpus, Params()).lacking)
+    assert lost <= 1  # one of twenty expected; two or more of six in 3 %
 
 
 def test_refusals_of_other_prompts_are_no_interval_of_a_group() -> None:

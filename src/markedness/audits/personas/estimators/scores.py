@@ -195,20 +195,21 @@ def similarity_difference(corpus: Corpus, params: Params) -> Score:
     if part.grouping.n_prompts < corpus.grouping.n_prompts:
         of = f"Of {part.grouping.n_prompts} of {corpus.grouping.n_prompts} prompts"
         made = made.warned(f"{of}: in the others a group has too few different texts.")
-    made = _of_like_pairs(made, part, known)
+    made = _of_like_pairs(made, corpus, part, known)
     why = "no prompt has two different texts of them, or of what they are compared with"
     return made.not_over([one.name for one in corpus.similarity.pairs if one not in known], why)
 
 
-def _of_like_pairs(made: Score, part: Corpus, known: Sequence[Group]) -> Score:
+def _of_like_pairs(made: Score, corpus: Corpus, part: Corpus, known: Sequence[Group]) -> Score:
     """With a caveat, or without p and interval, where pairs are of other groups of the other axes than the reference's.
 
     The error of texts is given the groups that they are of, so that a tenth of the pairs is too many for a test. That
-    of prompts includes by how much these differ.
+    of prompts includes by how much these differ. ``part``: of the corpus, the prompts of ``made``.
     """
-    of, rows = part.grouping, np.flatnonzero(part.similarity.known)
-    rows = rows[np.unique(np.column_stack([of.prompt, part.units.of_text])[rows], axis=0, return_index=True)[1]]
-    shares = {one.name: of.unlike_pairs(one, rows, part.units.factor == "prompt") for one in known}
+    of, level = corpus.asked_grouping, None if part.units.factor == "prompt" else ALPHA / len(known)
+    there = np.isin(corpus.rows["text"].to_numpy(np.int64), part.texts[part.similarity.known])
+    rows = np.flatnonzero(np.isin(np.array(of.prompts, dtype=object)[of.prompt], part.grouping.prompts))
+    shares = {one.name: of.unlike_pairs(one, there, rows, level) for one in known}
     others = [name for name, share in shares.items() if share > UNLIKE / 2]
     if not others:
         return made

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from markedness.audits.personas.language.contrasts import Contrasts
 from markedness.axes import Axes, group_name
 
-_CHANGES = 199
-"""Of sides, with which the pairs of texts of a group are compared."""
+_DRAWS = 199
+"""With which the pairs of texts of a group are compared."""
 Fixed = Mapping[str, str]
 """Axis -> value, for the axes that a group fixes."""
 
@@ -117,12 +117,15 @@ class Grouping:
             cell = cell + self.prompt * (int(cell.max(initial=0)) + 1)
         return unlike(cell, self.mask(group.fixed), self.mask(group.references[0][1]))
 
-    def unlike_pairs(self, group: Group, rows: NDArray[np.int64], chance: bool) -> float:
+    def unlike_pairs(
+        self, group: Group, there: NDArray[np.bool_], rows: NDArray[np.int64], level: float | None
+    ) -> float:
         """How pairs of ``rows`` of a group of one axis differ from its reference's in the others: `unlike_pairs`."""
         (axis,) = group.fixed
         own, other = (self.mask(fixed)[rows] for fixed in (group.fixed, group.references[0][1]))
         rows, own = rows[own | other], own[own | other]
-        return unlike_pairs(own, self.split(axis)[1][self.combination[rows]], self.prompt[rows], chance)
+        classes = self.split(axis)[1][self.combination[rows]]
+        return unlike_pairs(own, classes, self.prompt[rows], there[rows], level)
 
     def mask(self, fixed: Fixed) -> NDArray[np.bool_]:
         """Which texts have all the fixed values, (n,)."""
@@ -181,37 +184,65 @@ def unlike(classes: NDArray[np.int64], own: NDArray[np.bool_], other: NDArray[np
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
-def unlike_pairs(own: NDArray[np.bool_], classes: NDArray[np.int64], prompt: NDArray[np.int64], chance: bool) -> float:
+def unlike_pairs(
+    own: NDArray[np.bool_],
+    classes: NDArray[np.int64],
+    prompt: NDArray[np.int64],
+    there: NDArray[np.bool_],
+    level: float | None,
+) -> float:
     """How pairs of texts of a prompt differ between a group and the others in the classes that they are of.
 
     Half the sum of the differences in the share of each pair of classes, mean over the prompts of which both have
-    pairs.
+    pairs: of the texts that are there less (in squares) its mean where as many of each side are missing at random, and
+    0 where a share ``level`` of these is as unlike; or of all that were asked for, where that is more.
 
     Parameters
     ----------
     own, classes, prompt
         Of each text, shape (n,): whether it is of the group, and codes.
-    chance
-        Less (in squares) its mean where the two change sides in a half of the prompts: what differs between prompts.
+    there
+        Which of the texts are not missing, shape (n,).
+    level
+        None: of the texts that are there less (in squares) its mean where the two change sides in a half of the
+        prompts, for errors of prompts, which hold what differs between these.
 
     Returns
     -------
     float
         From 0 to 1; 0 where no prompt has pairs of both.
     """
+    rng = np.random.default_rng(0)
     (prompts, code), (known, kind) = (np.unique(one, return_inverse=True) for one in (prompt, classes))
     shape = (2, len(prompts), len(known))
-    counts = np.bincount((own * shape[1] + code) * shape[2] + kind, minlength=int(np.prod(shape))).reshape(shape)
-    n = counts.sum(axis=2)
-    there = (n > 1).all(axis=0)
-    if not there.any():
-        return 0.0
-    counts, n = counts[:, there], n[:, there, None, None]
-    shares = (counts[..., None] * (counts[..., None, :] - np.eye(len(known)))) / (n * (n - 1))
-    apart = (shares[1] - shares[0]).reshape(n.shape[1], -1)
-    found = float(np.abs(apart.mean(axis=0)).sum() / 2)
-    if not chance:
-        return found
-    sides = np.random.default_rng(0).choice([-1.0, 1.0], (_CHANGES, len(apart)))
-    by_chance = np.abs(sides @ apart / len(apart)).sum(axis=1) / 2
-    return float(np.sqrt(max(0.0, found**2 - float(np.square(by_chance).mean()))))
+    cell = (own * shape[1] + code) * shape[2] + kind
+
+    def apart(which: NDArray[np.bool_]) -> NDArray[np.float64]:
+        counts = np.bincount(cell[which], minlength=int(np.prod(shape))).reshape(shape)
+        n = counts.sum(axis=2)
+        both = (n > 1).all(axis=0)
+        counts, n = counts[:, both], n[:, both, None, None]
+        shares = (counts[..., None] * (counts[..., None, :] - np.eye(len(known)))) / (n * (n - 1))
+        return np.asarray((shares[1] - shares[0]).reshape(n.shape[1], -1))
+
+    def total(differences: NDArray[np.float64]) -> float:
+        return float(np.abs(differences.mean(axis=0)).sum() / 2) if len(differences) else 0.0
+
+    observed = apart(there)
+    found, asked = total(observed), total(apart(np.ones_like(there)))
+    if level is None:
+        changes = rng.choice([-1.0, 1.0], (_DRAWS, len(observed), 1))
+        return _beyond(found, [total(change * observed) for change in changes])
+    if there.all():
+        return asked
+    block = 2 * code + own
+    drawn, places = [], np.argsort(block, kind="stable")
+    for _ in range(_DRAWS):
+        which = np.empty_like(there)
+        which[places] = there[np.argsort(block + rng.random(len(there)), kind="stable")]
+        drawn.append(total(apart(which)))
+    return max(asked, _beyond(found, drawn) if found > np.quantile(drawn, 1 - level) else 0.0)
+
+
+def _beyond(found: float, drawn: Sequence[float]) -> float:
+    return float(np.sqrt(max(0.0, found**2 - float(np.mean(np.square(drawn))))))
