@@ -21,6 +21,7 @@ from markedness.stats.inference import (
     mean_leave_out,
     spread,
 )
+from markedness.stats.inference.power import sign_detectable
 
 
 def test_spread_of_a_mean_over_clusters_of_one_is_its_standard_error() -> None:
@@ -512,3 +513,26 @@ def test_max_t_holds_where_few_draws_have_a_rare_value() -> None:
         values = rng.normal(0, 0.1, (61, 300)) + 5.0 * (rng.random((61, 300)) < 0.005)
         found += bool((inference.max_t(values[0], values[1:]) <= 0.05).any())
     assert found <= 20
+
+
+@pytest.mark.parametrize(("n", "rate"), [(20, 0.1), (20, 0.25), (60, 0.1), (150, 0.25)])
+def test_sign_detectable_is_found_as_often_as_it_says(n: int, rate: float) -> None:
+    # Pairs of two yes or no answers, of which the first is yes more often by the effect that worlds without one name.
+    rng, alpha = np.random.default_rng(0), 0.05 / 8
+
+    def differences(effect: float) -> np.ndarray:
+        first, second = (rng.random((600, n)) < share for share in (rate + effect, rate))
+        return np.asarray(first.astype(float) - second)
+
+    named = [sign_detectable(one, float(one.std() / np.sqrt(n)), alpha) for one in differences(0.0)]
+    worlds = differences(float(np.nanmedian(named)))
+    up, differing = (worlds > 0).sum(axis=1), (worlds != 0).sum(axis=1)
+    found = 2 * stats.binom.sf(np.maximum(up, differing - up) - 1, differing, 0.5) <= alpha
+    assert 0.7 < found.mean() < 0.92
+
+
+def test_sign_detectable_has_the_unit_of_its_values_and_is_missing_where_nothing_differs() -> None:
+    values = np.random.default_rng(0).choice([-1.0, 0.0, 1.0], 40)
+    error = float(values.std() / np.sqrt(40))
+    assert sign_detectable(0.1 * values, 0.1 * error, 0.05) == pytest.approx(0.1 * sign_detectable(values, error, 0.05))
+    assert math.isnan(sign_detectable(np.zeros(40), 0.1, 0.05)) and math.isnan(sign_detectable(values[:3], error, 0.05))

@@ -23,7 +23,7 @@ from markedness.results import NAN
 from markedness.stats.inference.anova_type import ClusterSums, anova_type
 from markedness.stats.inference.arrays import Codes, Floats, LeaveOut
 from markedness.stats.inference.permutation import Null, draws_needed, flip_test
-from markedness.stats.inference.power import ALPHA
+from markedness.stats.inference.power import ALPHA, sign_detectable
 from markedness.stats.inference.spreads import MIN_CLUSTERS, NO_SPREAD, TIE, Spread, effective, spread
 
 SPARSE = 16
@@ -210,7 +210,12 @@ class Crossed:
         estimate = float(own.mean @ weight)
         found = spread(lambda codes, n: own._means_without(codes, n) @ weight, own.factors, own.groups)
         parts = (own.filled * (weight / own.there.sum(axis=0))).sum(axis=1, keepdims=True)
-        return Claim(estimate, found, own._flips(parts, _total, rng, family, bool(np.isnan(found.p(estimate)))))
+        flipped = own._flips(parts, _total, rng, family, bool(np.isnan(found.p(estimate))))
+        if flipped is None or not found.known:
+            return Claim(estimate, found, flipped)
+        alpha = ALPHA / max(1, family)
+        by_signs = sign_detectable(own.values, found.standard_error, alpha)
+        return Claim(estimate, found, flipped, float(np.maximum(found.detectable(alpha), by_signs)))
 
     def _means_without(self, codes: Codes, n: int) -> Floats:
         """Cell means without each cluster, shape (clusters, cells)."""
