@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -214,8 +214,20 @@ class Crossed:
         if flipped is None or not found.known:
             return Claim(estimate, found, flipped)
         alpha = ALPHA / max(1, family)
-        by_signs = sign_detectable(own.values, found.standard_error, alpha)
+        by_signs = own._sign_detectable(found.standard_error, alpha) if flipped.smallest_p <= alpha else NAN
         return Claim(estimate, found, flipped, float(np.maximum(found.detectable(alpha), by_signs)))
+
+    def _sign_detectable(self, standard_error: float, alpha: float) -> float:
+        """See `sign_detectable`; NaN with few clusters of several units, more than two values, or values of all sizes.
+
+        How many of their sums differ where there is an effect is not known: of 12 pairs or 8 vignettes 5 to 52 % were
+        found.
+        """
+        sizes, n = np.abs(self.filled[self.filled != 0]), min(part.n for part in self.singles)
+        several = n < len(self.values) or self.values.shape[1] > 2 or (len(sizes) and np.ptp(sizes) > TIE)
+        if n < SPARSE and several:
+            return NAN
+        return sign_detectable(self.values, standard_error, alpha)
 
     def _means_without(self, codes: Codes, n: int) -> Floats:
         """Cell means without each cluster, shape (clusters, cells)."""
@@ -242,7 +254,8 @@ class Crossed:
             flip_test(_sums(parts, part.codes, part.n), statistic, rng, draws_needed(family), two_sided)
             for part in self.singles
         ]
-        return max(made, key=lambda null: null.p)
+        coarsest = max(null.smallest_p for null in made)
+        return replace(max(made, key=lambda null: null.p), smallest_p=coarsest)
 
     # ---- the mean square of all cells
 
