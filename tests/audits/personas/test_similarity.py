@@ -146,12 +146,14 @@ THEMES = {"man": 6.0, "woman": -6.0}
         (12, 20, [(prompt, "Black", "woman") for prompt in range(3)]),
     ],
 )
-def test_similarity_is_not_tested_where_prompts_lack_a_crossed_group(prompts: int, n: int, holes: list[Cell]) -> None:
+def test_similarity_says_where_prompts_lack_a_crossed_group(prompts: int, n: int, holes: list[Cell]) -> None:
     # Race has no effect, and a group without women in one of four prompts is more alike there: p < .05 in 97 and 100 of
     # 100 such worlds. Over all prompts, opposite holes are texts of as many women.
     score = similarity_difference(of_two_themes(np.random.default_rng(0), prompts, n, holes), Params())
-    assert np.isfinite(score.estimate) and np.isnan([score.p, score.ci_low, score.ci_high]).all()
-    assert score.lacking.startswith("the texts about Black") and "of other groups of the other axes" in score.lacking
+    assert (
+        "of other groups of the other axes" in score.lacking + score.caveat and "Black" in score.lacking + score.caveat
+    )
+    assert bool(score.lacking) == (len(holes) == 2)  # of two in five prompts more than a fifth of the pairs
 
 
 def test_similarity_is_not_tested_where_each_prompt_has_fewer_texts_of_a_crossed_group() -> None:

@@ -29,6 +29,7 @@ from markedness.results import NAN, Score, named_contrasts, not_estimated
 from markedness.stats.inference import (
     ALPHA,
     NO_SPREAD,
+    NO_TEST,
     UNLIKE,
     Null,
     adjusted,
@@ -203,7 +204,7 @@ def similarity_difference(corpus: Corpus, params: Params) -> Score:
 def _of_like_pairs(made: Score, corpus: Corpus, part: Corpus, known: Sequence[Group]) -> Score:
     """With a caveat, or without p and interval, where pairs are of other groups of the other axes than the reference's.
 
-    The error of texts is given the groups that they are of, so that a tenth of the pairs is too many for a test. That
+    The error of texts is given the groups that they are of, so that a fifth of the pairs is too many for a test. That
     of prompts includes by how much these differ. ``part``: of the corpus, the prompts of ``made``.
     """
     of, level = corpus.asked_grouping, None if part.units.factor == "prompt" else ALPHA / len(known)
@@ -214,7 +215,7 @@ def _of_like_pairs(made: Score, corpus: Corpus, part: Corpus, known: Sequence[Gr
     if not others:
         return made
     why = f"the texts about {', '.join(others)} are of other groups of the other axes than those they are compared with"
-    if max(shares.values()) > UNLIKE:
+    if max(shares.values()) > NO_TEST:
         return withdrawn(made, why)
     return made.warned(f"{why[0].upper()}{why[1:]}, and what these do is part of it.")
 
