@@ -82,7 +82,7 @@ def refusal_difference(
         n=len(hits), n_missing=int(hits.sum()), unit="requests", positive=_UNEQUAL, worse=1,
         over=named_contrasts((g.name, g.references[0][0]) for g in single),
     )  # fmt: skip
-    unlike_by = {group.name: grouping.unlike(group, by_prompt=True) for group in single}
+    unlike_by = {group.name: grouping.unlike(group) for group in single}
     made = _alike(replace(made, chance=null.mean), unlike_by, units.copies)
     return made.warned(f"{left[0].upper()}{left[1:]}.") if left else made
 
@@ -183,7 +183,7 @@ def refusals_by_group(corpus: Corpus, rng: np.random.Generator, confidence_level
         for name, fixed in ((group.name, group.fixed), reference):
             labels[grouping.fits(fixed)[units.combination] > 0] = name
         score = of(labels, group.name, reference[0], rest[units.combination])
-        found.append(_alike(score, {group.name: grouping.unlike(group, by_prompt=True)}, units.copies))
+        found.append(_alike(score, {group.name: grouping.unlike(group)}, units.copies))
     whole = [group for group in grouping.groups if len(group.fixed) == len(grouping.axes) > 1]
     inside = {group.name: grouping.fits(group.fixed)[units.combination] > 0 for group in whole}
     of_one = np.any(list(inside.values()), axis=0)  # not where a text lacks the value of an axis

@@ -106,15 +106,11 @@ class Grouping:
         own = self.axes.index(axis)
         return codes([(row[own],) for row in rows]), codes([row[:own] + row[own + 1 :] for row in rows]), fixed
 
-    def unlike(self, group: Group, by_prompt: bool = False) -> float:
-        """How the texts of a group of one axis differ from its reference's in the other axes, see `unlike`.
-
-        ``by_prompt``: in these and the prompts together.
-        """
+    def unlike(self, group: Group) -> float:
+        """How the texts of a group of one axis differ from its reference's in other axes and prompts: `unlike`."""
         (axis,) = group.fixed
-        cell = self.split(axis)[1][self.combination]
-        if by_prompt:
-            cell = cell + self.prompt * (int(cell.max(initial=0)) + 1)
+        others = self.split(axis)[1][self.combination]
+        cell = others + self.prompt * (int(others.max(initial=0)) + 1)
         return unlike(cell, self.mask(group.fixed), self.mask(group.references[0][1]))
 
     def unlike_pairs(
