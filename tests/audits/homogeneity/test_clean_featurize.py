@@ -43,6 +43,12 @@ def test_clean_sorry_in_a_longer_text_is_not_a_refusal() -> None:
     assert cleaned(rows)["status"].tolist() == ["ok", "refusal", "refusal"]
 
 
+@pytest.mark.parametrize("word_limit", [2, 8, np.nan])
+@pytest.mark.parametrize("no", ["I cannot answer that.", "I can't help with that.", "As an AI, I have no age."])
+def test_clean_short_refusal_is_one_whatever_the_limit(no: str, word_limit: float) -> None:
+    assert cleaned(exam_answers([no], word_limit=word_limit))["status"].tolist() == ["refusal"]
+
+
 def test_clean_word_limits_of_params_replace_those_of_stimuli() -> None:
     rows = exam_answers(
         ["one two three four", "one two three four"], prompt_id=["exam", "other"], word_limit=[2, np.nan]

@@ -25,7 +25,8 @@ class Params(Strict):
     """Cue -> maximum number of words, instead of that of the stimuli; a cue in neither has no limit."""
     refusal_words: tuple[str, ...] = ("sorry",)
     """An answer that contains one of these, in any case and punctuation, is a refusal, unless it is a longer text
-    without a limit. Of another language than English its own words are added."""
+    without a limit. Of another language than English its own words are added. An answer that declines in one of the
+    usual forms (`markedness.text.refusals`) is a refusal without them."""
 
     @field_validator("refusal_words")
     @classmethod
@@ -75,7 +76,8 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     -----
     Published: an answer does not comply when it contains "sorry" or has more words than the cue allows. Here such
     answers are divided into refusal, unparsed and, where the token limit cut them off, truncated; all are left out
-    by default.
+    by default. So are refusals in other words, however short and whatever the limit: as a category of their own they
+    would make the group that is refused more often the more alike one.
     """
     said = answers(generations["text"])
     answer = response_categories(said)
@@ -104,6 +106,5 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     status[open_rows & thought.astype(bool)] = Status.UNPARSED.value
     status[open_rows & cut] = Status.TRUNCATED.value
     says_no = is_refusal(said.fillna(""), language).astype(bool)
-    refused = (declined & ~text) | ((long | text) & says_no)
-    status[open_rows & refused] = Status.REFUSAL.value
+    status[open_rows & ((declined & ~text) | says_no)] = Status.REFUSAL.value
     return generations.assign(answer=answer, status=status, empty=answer.eq("").fillna(False).astype(bool))
