@@ -3,7 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from markedness.text.answers import answers, final_answer, plain
+from markedness.text.answers import answers, final_answer, plain, says_nothing
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,21 @@ def test_answers_keep_index_and_missing() -> None:
     found = answers(pd.Series(["<think>a</think>e\u0301", None], index=[4, 2]))
     assert found.index.tolist() == [4, 2]
     assert found[4] == "é" and pd.isna(found[2])
+
+
+def test_says_nothing_is_no_letter_or_digit_or_no_more_than_that_there_is_no_answer() -> None:
+    nothing = [
+        "",
+        " ",
+        "📚",
+        "...",
+        "N/A",
+        "n.a.",
+        "None.",
+        "Not applicable",
+        "I don't know.",
+        "[removed]",
+        "Keine Angabe",
+    ]
+    something = ["7", "NASA", "nan bread", "Nothing Else Matters", "unknown soldier", "本", None]
+    assert says_nothing(pd.Series([*nothing, *something])).tolist() == [True] * len(nothing) + [False] * len(something)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from itertools import islice
 
 import pandas as pd
 
@@ -67,6 +68,35 @@ def answers(texts: pd.Series) -> pd.Series:
     """`plain` of the `final_answer` of each text; missing ones stay missing. Of type string, with their index."""
     texts = texts.astype("string")
     return texts.map(lambda text: plain(final_answer(text)), na_action="ignore").astype("string")
+
+
+_NOTHING = frozenset((
+    "",
+    "na", "notapplicable", "notavailable", "notspecified", "notprovided", "notstated", "notgiven", "notmentioned",
+    "notknown", "notsure", "imnotsure", "iamnotsure", "unspecified", "none", "null", "nil", "nan", "nothing", "unknown",
+    "noanswer", "noresponse", "nocomment", "noidea", "ihavenoidea", "undefined", "undetermined", "unclear", "idk",
+    "dontknow", "idontknow", "idonotknow", "cantsay", "icantsay", "cannotsay", "icannotsay", "idrathernotsay",
+    "prefernottosay", "iprefernottosay", "cannotdetermine", "icannotdetermine", "cannotbedetermined",
+    "unabletodetermine", "insufficientinformation", "notenoughinformation", "error", "removed", "deleted",
+    "keine", "keineangabe", "keineangaben", "keineantwort", "nichtzutreffend", "unbekannt", "nichts", "weißnicht",
+    "aucun", "aucune", "sansobjet", "nonapplicable", "nonprécisé", "inconnu", "rien", "jenesaispas",
+    "ninguno", "ninguna", "noaplica", "noespecificado", "desconocido", "nada", "nosé", "nolosé",
+))  # fmt: skip
+"""Letters and digits of answers that name nothing or say that there is none, in lower case; our own."""
+
+
+def says_nothing(texts: pd.Series) -> pd.Series:
+    """Whether each text has no letter or digit, or says no more than that there is no answer ("N/A", "unknown").
+
+    Of type bool, with the index of ``texts``; a missing text is none of these.
+    """
+    found = [isinstance(text, str) and _first_letters(text) in _NOTHING for text in texts]
+    return pd.Series(found, index=texts.index, dtype=bool)
+
+
+def _first_letters(text: str) -> str:
+    """No more letters and digits than tell what is longer than any of `_NOTHING`."""
+    return "".join(islice((sign for sign in text.lower() if unicodedata.category(sign)[0] in "LMN"), 40))
 
 
 def not_log_probs(values: pd.Series) -> pd.Series:

@@ -287,13 +287,14 @@ def test_noncompliance_is_not_tested_where_names_of_one_crossed_group_have_few_a
     assert table["p"].isna()["Black"] and table["p"].notna()["Asian"]
 
 
-def test_difference_warns_of_empty_answers_of_one_group() -> None:
+@pytest.mark.parametrize("nothing", ["", "N/A"])
+def test_difference_warns_of_empty_answers_of_one_group(nothing: str) -> None:
     rng = np.random.default_rng(3)
     table = frame(answers(rng, "White", ("a", "b")) + answers(rng, "Black", ("a", "b")))
     blank = table["race"].eq("Black") & (rng.random(len(table)) < 0.4)
     without = evaluated(table, n_resamples=20, n_permutations=99).score("pd_difference.marked")
     assert "exclude_empty" not in without.caveat
-    table.loc[blank, "text"] = ""
+    table.loc[blank, "text"] = nothing
     made = evaluated(table, n_resamples=20, n_permutations=99)
     assert "exclude_empty: true leaves them out" in made.score("pd_difference.marked").caveat
 

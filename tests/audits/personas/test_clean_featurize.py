@@ -26,12 +26,14 @@ def test_clean_labels_refusals_empty_and_missing_texts_and_copies() -> None:
             ("Black", "man", "I'm sorry, but I can't help with that."),
             ("Black", "man", "  "),
             ("Black", "man", None),
+            ("Black", "man", "N/A"),
+            ("Black", "man", "..."),
         ]
     )
     responses = clean.clean(table, clean.Params())
-    assert responses["status"].tolist() == ["ok", "ok", "ok", "refusal", "unparsed", "failed"]
+    assert responses["status"].tolist() == ["ok", "ok", "ok", "refusal", "unparsed", "failed", "unparsed", "unparsed"]
     assert responses["answer"].iloc[0] == "I am tall."
-    assert responses["duplicate"].tolist() == [False, True, False, False, False, False]
+    assert responses["duplicate"].tolist() == [False, True, *[False] * 6]
 
 
 def test_clean_reads_the_answer_after_reasoning_in_one_form() -> None:

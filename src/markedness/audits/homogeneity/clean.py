@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from markedness.audits.homogeneity.language.categories import response_categories, word_counts
 from markedness.records import FILTERED, AuditError, Status, Strict, answerless_status
-from markedness.text.answers import answers
+from markedness.text.answers import answers, says_nothing
 from markedness.text.languages import language_of
 from markedness.text.refusals import APOLOGIES, is_refusal
 
@@ -64,8 +64,9 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The same rows with answer (the response category), status, and empty: whether answer is "" because the text
-        has no letter or digit. As published, such answers are a category of their own.
+        The same rows with answer (the response category), status, and empty: whether the answer
+        has no letter or digit, which makes it "", or says that there is none ("N/A"). As published, such answers are
+        categories of their own.
 
     Raises
     ------
@@ -107,4 +108,4 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     status[open_rows & cut] = Status.TRUNCATED.value
     says_no = is_refusal(said.fillna(""), language).astype(bool)
     status[open_rows & ((declined & ~text) | says_no)] = Status.REFUSAL.value
-    return generations.assign(answer=answer, status=status, empty=answer.eq("").fillna(False).astype(bool))
+    return generations.assign(answer=answer, status=status, empty=says_nothing(answer))

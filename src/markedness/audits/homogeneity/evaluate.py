@@ -160,7 +160,10 @@ def _answer_notes(answers: pd.DataFrame) -> Iterator[str]:
         yield f"{n} of {int(answers['count'].sum())} answers {are(n)} left out: {parts}."
     empty = int(answers.loc[answers["empty"].astype(bool) & kept, "count"].sum())
     if empty:
-        yield f"{empty} of the answers kept have no letter or digit; they count as one category, as published."
+        yield (
+            f"{empty} of the answers kept have no letter or digit, or name nothing ('N/A', 'unknown'); they count as "
+            "categories, as published."
+        )
     cues = answers.loc[kept & answers["kind"].eq("text"), "cue"].nunique()
     if cues:
         yield (

@@ -29,7 +29,8 @@ class Params(Strict):
     exclude: tuple[Status, ...] = NOT_OK
     """Statuses that the measures leave out."""
     exclude_empty: bool = False
-    """Also leave out answers without a letter or digit; the publication keeps them as a category."""
+    """Also leave out answers without a letter or digit, or that name nothing ("N/A"); the publication keeps them as
+    categories."""
     text_words: int = Field(default=10, ge=2)
     """The answers to a cue without a word limit are texts when their median length is at least this many words. Texts
     are compared by sentence embeddings, short answers by their categories."""
@@ -95,7 +96,7 @@ def featurize(responses: pd.DataFrame, params: Params, stimuli: Stimuli) -> Feat
         return Unsupported(f"{why} as homogeneity.featurize.embedding_model")
     embedded = rows.loc[texts, keys].assign(count=1, category=None)
     said = responses.loc[embedded.index, "text"].astype("string").fillna("").tolist()
-    strange = embedded["kept"] & np.array(unreadable(said, params.embedding_model))
+    strange = embedded["kept"] & (embedded["empty"] | np.array(unreadable(said, params.embedding_model)))
     embedded["kept"] &= ~strange
     notes = (*notes, *_unread_notes(strange, params.embedding_model))
     read = embedded["kept"]
@@ -122,19 +123,19 @@ def _unread_notes(strange: pd.Series, model: str) -> Iterator[str]:
     """Which texts cannot be compared."""
     if n := int(strange.sum()):
         yield (
-            f"{n} of {len(strange)} longer texts are left out: they have no letter or digit, or are "
-            f"{latin_alone(model, 'homogeneity.featurize.embedding_model')}"
+            f"{n} of {len(strange)} longer texts are left out: they have no letter or digit, say no more than 'N/A', "
+            f"or are {latin_alone(model, 'homogeneity.featurize.embedding_model')}"
         )
 
 
 def _empty_notes(kept: pd.DataFrame) -> Iterator[str]:
-    """Where answers of emoji or punctuation alone, which clean to one category, decide what is measured."""
+    """Where answers that name nothing, as of emoji alone, which clean to one category, decide what is measured."""
     shares = kept["empty"].astype(float).groupby(kept["group"], sort=True).mean()
     if most := [f"{group} {share:.0%}" for group, share in shares.items() if share > MOSTLY]:
         yield (
-            "Most answers kept have no letter or digit (emoji, punctuation) and count as one category, as published: "
-            f"{', '.join(most)}. A difference, or none, between such groups says nothing of what the answers mean; "
-            "read the texts, or set homogeneity.featurize.exclude_empty: true."
+            "Most answers kept have no letter or digit (emoji, punctuation), or name nothing ('N/A', 'unknown'), and "
+            f"count as categories, as published: {', '.join(most)}. A difference, or none, between such groups says "
+            "nothing of what the answers mean; read the texts, or set homogeneity.featurize.exclude_empty: true."
         )
 
 

@@ -96,7 +96,7 @@ def noncompliance(answers: pd.DataFrame, axes: Axes, confidence_level: float, rn
     -------
     DataFrame
         `COLUMNS`: n (answers received), noncompliant, share in [0, 1] (NaN without answers) with its interval (NaN with
-        fewer than six names), empty (answers without a letter or digit), missing (no answer), p (of a marked value
+        fewer than six names), empty (answers that name nothing), missing (no answer), p (of a marked value
         against the unmarked one, at equal cues; NaN for that, and where names have unlike numbers of answers in the
         other axes, see `unlike_answers`), p_adjusted (Benjamini-Hochberg over all marked values of
         all axes).
