@@ -64,9 +64,8 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The same rows with answer (the response category), status, and empty: whether the answer
-        has no letter or digit, which makes it "", or says that there is none ("N/A"). As published, such answers are
-        categories of their own.
+        The same rows with answer (the response category), status, and empty: whether the answer has no letter or digit,
+        which makes it "", or says that there is none ("N/A"). As published, such answers are categories of their own.
 
     Raises
     ------

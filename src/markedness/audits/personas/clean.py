@@ -46,8 +46,7 @@ def clean(generations: pd.DataFrame, params: Params) -> pd.DataFrame:
     status = answerless_status(responses)
     status = status.mask(status.isna() & is_refusal(responses["answer"], language_of(responses)), Status.REFUSAL.value)
     status = status.mask(status.isna() & responses["text"].isna(), Status.FAILED.value)
-    nothing = responses["answer"].isna() | says_nothing(texts)
-    status = status.mask(status.isna() & nothing, Status.UNPARSED.value)
+    status = status.mask(status.isna() & says_nothing(texts), Status.UNPARSED.value)
     responses["status"] = status.fillna(Status.OK.value)
     same = ["kind", "prompt_id", "prompt", "group", "answer"]
     responses["duplicate"] = responses.duplicated(same) & responses["answer"].notna()

@@ -149,8 +149,7 @@ def _of_empty_answers(answers: pd.DataFrame, axes: Axes, rng: np.random.Generato
     return (
         "Answers without a letter or digit, or that name nothing ('N/A'), are not equally frequent in all groups "
         f"(marked minus unmarked: {made.estimate:+.0%}) and count as categories, as published: this difference may be "
-        "theirs. "
-        "homogeneity.featurize.exclude_empty: true leaves them out."
+        "theirs. homogeneity.featurize.exclude_empty: true leaves them out."
     )
 
 
